@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn settings(text: &str) -> Settings {
-        toml::from_str(text).unwrap()
+        crate::settings::read_section("auth", text, Settings::read).unwrap()
     }
 
     #[test]

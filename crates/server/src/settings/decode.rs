@@ -1,336 +1,254 @@
-//! Reads a tree into a type by serde, and finds all faults, not only the first one.
+//! Reads the tree by fields and rules, in one pass that finds all faults.
 //!
-//! serde gives up at the first error. So each wrong value is noted and left out, and the rest is read again
-//! until no new fault is found. For unknown keys to be found the type has to deny them.
+//! A wrong value is reported with its place, and the default of its key stands in for it.
 
-use std::cell::RefCell;
-use std::collections::HashSet;
-use std::fmt::{self, Display};
+use std::collections::{BTreeMap, HashSet};
 
-use lockhouse_wire::decode::{FLAG, item_path};
-use serde::de::value::{MapAccessDeserializer, StrDeserializer};
-use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, Visitor};
-use serde::forward_to_deserialize_any;
+use lockhouse_wire::decode::{Choice, FLAG, Field, FieldValue, Violation, item_path};
 
+use super::file;
+use super::key::Key;
 use super::problem::{SettingsProblem, join};
-use super::tree::{Node, TableEntry, Value};
+use super::tree::{Location, Node, TableEntry, Value};
 
-/// Reads a tree as a `T`.
-///
-/// # Errors
-///
-/// All faults, in no order.
-pub(crate) fn decode<T: DeserializeOwned>(tree: &Node) -> Result<T, Vec<SettingsProblem>> {
-    let notes = Notes::default();
-    loop {
-        let root = Decoder { node: tree, path: String::new(), notes: &notes };
-        match T::deserialize(root.clone()) {
-            Ok(whole) if notes.problems.borrow().is_empty() => return Ok(whole),
-            Ok(_) => return Err(notes.problems.into_inner()),
-            Err(stop) => {
-                let stop = stop.at(&root);
-                let is_new = notes.left_out.borrow_mut().insert(stop.path.clone());
-                notes.problems.borrow_mut().extend(stop.problem);
-                if stop.path.is_empty() || !is_new {
-                    return Err(notes.problems.into_inner());
-                }
+/// What a value says, or all its faults.
+pub(crate) type Found<T> = Result<T, Vec<SettingsProblem>>;
+
+/// Reads the fields of a table; none without a value or a default for each one that must be there.
+pub(crate) type ReadTable<T> = fn(&mut Table<'_>) -> Option<T>;
+
+/// A value of the tree with its path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeAt<'t> {
+    pub(crate) path: &'t str,
+    pub(crate) node: &'t Node,
+    /// Every key that can be set.
+    pub(crate) keys: &'t [Key],
+}
+
+/// A table that is being read. Its fields are read in the order in which problems list them.
+#[derive(Debug)]
+pub(crate) struct Table<'t> {
+    at: NodeAt<'t>,
+    /// The keys that have been asked for; all others are unknown.
+    known: Vec<&'t str>,
+    /// Each with the position of its entry, as problems are reported in the order of the file.
+    problems: Vec<(usize, SettingsProblem)>,
+    /// Whether a required value is absent or wrong.
+    is_incomplete: bool,
+}
+
+impl<'t> NodeAt<'t> {
+    /// A single value.
+    pub(crate) fn read<T>(self, read: impl FnOnce(Field<'t, &'t Node>) -> Result<T, Violation>) -> Found<T> {
+        read(Field::new("", self.path, Some(self.node))).map_err(|violation| self.wrong(violation.rule))
+    }
+
+    /// One of some words.
+    pub(crate) fn choice<T: Copy>(self, rule: &Choice<T>) -> Found<T> {
+        let words = || {
+            let quoted: Vec<String> = rule.0.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+            format!("must be {}", quoted.join(" or ")).into()
+        };
+        self.read(|field| field.read(words, |node| rule.parse(&node.text().ok()?)))
+    }
+
+    /// A list.
+    pub(crate) fn list<T>(self, read: impl Fn(NodeAt<'_>) -> Found<T>) -> Found<Vec<T>> {
+        let Value::List(nodes) = &self.node.value else { return Err(self.wrong("must be a list")) };
+        let items = nodes.iter().enumerate();
+        all(items.map(|(index, node)| read(NodeAt { path: &item_path(self.path, index), node, ..self })))
+    }
+
+    /// A table whose keys are names of the operator's choice. Of a name that stands there several times the
+    /// first fault is reported.
+    pub(crate) fn map<T>(self, read: impl Fn(NodeAt<'_>) -> Found<T>) -> Found<BTreeMap<String, T>> {
+        let Value::Table(entries) = &self.node.value else { return Err(self.wrong("must be a table")) };
+        let mut wrong = HashSet::new();
+        all(entries.iter().filter_map(|TableEntry { key, node, .. }| {
+            if wrong.contains(key) {
+                return None;
             }
+            let found = read(NodeAt { path: &join(self.path, key), node, ..self });
+            if found.is_err() {
+                wrong.insert(key);
+            }
+            Some(found.map(|value| (key.clone(), value)))
+        }))
+    }
+
+    /// A table without a fault.
+    pub(crate) fn table<T>(self, read: ReadTable<T>) -> Found<T> {
+        match self.table_in_part(read) {
+            (Some(value), problems) if problems.is_empty() => Ok(value),
+            (_, problems) => Err(problems),
         }
     }
-}
 
-#[derive(Debug, Default)]
-struct Notes {
-    problems: RefCell<Vec<SettingsProblem>>,
-    /// Paths of values that have been reported as wrong.
-    left_out: RefCell<HashSet<String>>,
-}
+    /// A table with defaults in place of wrong and absent values, and its faults.
+    pub(crate) fn table_in_part<T>(self, read: ReadTable<T>) -> (Option<T>, Vec<SettingsProblem>) {
+        let mut table = Table { at: self, known: Vec::new(), problems: Vec::new(), is_incomplete: false };
+        let value = read(&mut table);
+        (value, table.finish())
+    }
 
-impl Notes {
-    fn is_left_out(&self, path: &str) -> bool {
-        self.left_out.borrow().contains(path)
+    /// The one fault of the value.
+    pub(crate) fn wrong(self, rule: impl Into<String>) -> Vec<SettingsProblem> {
+        vec![SettingsProblem::of_value(self.path, self.node, rule)]
     }
 }
 
-/// The reason why the reading stopped, and the place once it is known.
-#[derive(Debug)]
-enum DecodeStop {
-    Somewhere(Reason),
-    At(Box<Placed>),
+/// True or false.
+pub(crate) fn flag(value: NodeAt<'_>) -> Found<bool> {
+    value.read(|field| field.read(|| format!("must be {FLAG}").into(), FieldValue::flag))
 }
 
-#[derive(Debug)]
-enum Reason {
-    /// The rule of a value.
-    Rule(String),
-    Missing(&'static str),
-    Unknown(String, &'static [&'static str]),
+/// All values or all faults.
+fn all<T, C: FromIterator<T>>(items: impl Iterator<Item = Found<T>>) -> Found<C> {
+    let mut problems = Vec::new();
+    let values = items.filter_map(|item| item.map_err(|wrong| problems.extend(wrong)).ok()).collect();
+    if problems.is_empty() { Ok(values) } else { Err(problems) }
 }
 
-#[derive(Debug)]
-struct Placed {
-    /// The path that is left out from now on.
-    path: String,
-    /// The problem; none if it follows from one reported before.
-    problem: Option<SettingsProblem>,
-}
-
-impl DecodeStop {
-    /// Adds the place, unless a nearer place is there already.
-    fn at(self, place: &Decoder<'_>) -> Placed {
-        let Decoder { node, path, notes } = place;
-        let reason = match self {
-            Self::At(placed) => return *placed,
-            Self::Somewhere(reason) => reason,
-        };
-        match reason {
-            Reason::Rule(rule) => {
-                Placed { path: path.clone(), problem: Some(SettingsProblem::of_value(path, node, rule)) }
-            }
-            Reason::Missing(field) => {
-                let missing = join(path, field);
-                let is_reported = notes.is_left_out(&missing);
-                let problem = (!is_reported).then(|| SettingsProblem::of_missing(&missing, &node.place));
-                Placed { path: path.clone(), problem }
-            }
-            Reason::Unknown(key, known) => {
-                let key_place = match &node.value {
-                    Value::Table(entries) => entries.iter().find(|entry| entry.key == key),
-                    _ => None,
-                };
-                let key_place = key_place.map_or(&node.place, |entry| &entry.place);
-                let problem = SettingsProblem::of_unknown(path, &key, key_place, known);
-                Placed { path: join(path, &key), problem: Some(problem) }
+impl<'t> Table<'t> {
+    /// The value of a key, or its default; none if there is neither.
+    pub(crate) fn optional<T>(&mut self, key: &'t str, read: impl Fn(NodeAt<'_>) -> Found<T>) -> Option<T> {
+        self.known.push(key);
+        let path = join(self.at.path, key);
+        if let Some((index, node)) = self.entry(key) {
+            match read(NodeAt { path: &path, node, ..self.at }) {
+                Ok(value) => return Some(value),
+                Err(problems) => self.report(index, problems),
             }
         }
-    }
-}
-
-impl Display for DecodeStop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
-    }
-}
-
-impl std::error::Error for DecodeStop {}
-
-impl de::Error for DecodeStop {
-    fn custom<T: Display>(rule: T) -> Self {
-        Self::Somewhere(Reason::Rule(rule.to_string()))
+        let node = default(self.at.keys.iter().find(|known| known.path == path)?)?;
+        read(NodeAt { path: &path, node: &node, ..self.at }).ok()
     }
 
-    fn invalid_type(_: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::custom(in_words(&expected.to_string()))
+    /// The value of a key that must be there, or its default. An absent value is reported, and has a default,
+    /// only if no value that must be there is absent or wrong before it.
+    pub(crate) fn required<T>(&mut self, key: &'t str, read: impl Fn(NodeAt<'_>) -> Found<T>) -> Option<T> {
+        let path = join(self.at.path, key);
+        let reported = self.problems.len();
+        let is_missing = self.entry(key).is_none();
+        let counts = !is_missing || !self.is_incomplete;
+        if is_missing && counts {
+            self.report(usize::MAX, vec![SettingsProblem::of_missing(&path, &self.at.node.place)]);
+        }
+        let value = self.optional(key, read).filter(|_| counts);
+        // A list with a wrong item is there all the same.
+        self.is_incomplete |=
+            self.problems[reported..].iter().any(|(_, problem)| problem.key() == Some(&path));
+        value
     }
 
-    fn invalid_value(_: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::custom(in_words(&expected.to_string()))
+    /// The table of a key, with defaults in place of wrong values; none if it is absent.
+    pub(crate) fn section<T>(&mut self, key: &'t str, read: ReadTable<T>) -> Option<T> {
+        self.known.push(key);
+        let path = join(self.at.path, key);
+        let (index, node) = self.entry(key)?;
+        let (value, problems) = NodeAt { path: &path, node, ..self.at }.table_in_part(read);
+        self.report(index, problems);
+        value
     }
 
-    fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
-        let quoted: Vec<String> = expected.iter().map(|word| format!("\"{word}\"")).collect();
-        Self::custom(format_args!("must be {}", quoted.join(" or ")))
+    fn entry(&self, key: &str) -> Option<(usize, &'t Node)> {
+        let Value::Table(entries) = &self.at.node.value else { return None };
+        let index = entries.iter().position(|entry| entry.key == key)?;
+        Some((index, &entries[index].node))
     }
 
-    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        Self::Somewhere(Reason::Unknown(field.to_owned(), expected))
+    fn report(&mut self, index: usize, problems: Vec<SettingsProblem>) {
+        self.problems.extend(problems.into_iter().map(|problem| (index, problem)));
     }
 
-    fn missing_field(field: &'static str) -> Self {
-        Self::Somewhere(Reason::Missing(field))
-    }
-}
-
-/// The rule that serde means.
-fn in_words(expected: &str) -> String {
-    let whole = |most: u128| format!("must be a whole number from 0 to {most}");
-    match expected {
-        "u8" => whole(u8::MAX.into()),
-        "u16" => whole(u16::MAX.into()),
-        "u32" => whole(u32::MAX.into()),
-        // TOML has no larger ones.
-        "u64" | "usize" => whole(i64::MAX as u128),
-        "a string" | "path string" => "must be a text in quotation marks".to_owned(),
-        "a sequence" => "must be a list".to_owned(),
-        "a map" => "must be a table".to_owned(),
-        "a boolean" => format!("must be {FLAG}"),
-        expected => format!("must be {expected}"),
-    }
-}
-
-/// A value about to be read.
-#[derive(Clone)]
-struct Decoder<'t> {
-    node: &'t Node,
-    path: String,
-    notes: &'t Notes,
-}
-
-impl<'t> Decoder<'t> {
-    fn placed<T>(&self, result: Result<T, DecodeStop>) -> Result<T, DecodeStop> {
-        result.map_err(|stop| DecodeStop::At(Box::new(stop.at(self))))
-    }
-
-    fn items(&self, nodes: &'t [Node]) -> Items<'t> {
-        let nodes = nodes.iter().enumerate();
-        let decoder = |(index, node)| {
-            let path = item_path(&self.path, index);
-            (!self.notes.is_left_out(&path)).then_some(Decoder { node, path, notes: self.notes })
+    /// All faults, in the order of the file.
+    fn finish(self) -> Vec<SettingsProblem> {
+        let Self { at, known, mut problems, .. } = self;
+        let Value::Table(entries) = &at.node.value else {
+            return at.wrong(format!("must be a table with {}", known.join(", ")));
         };
-        Items(nodes.filter_map(decoder).collect::<Vec<_>>().into_iter())
-    }
-
-    fn fields(&self, entries: &'t [TableEntry]) -> Fields<'t> {
-        let decoder = |entry: &'t TableEntry| {
-            let path = join(&self.path, &entry.key);
-            let notes = self.notes;
-            (!notes.is_left_out(&path))
-                .then_some((entry.key.as_str(), Decoder { node: &entry.node, path, notes }))
-        };
-        let fields: Vec<_> = entries.iter().filter_map(decoder).collect();
-        Fields { fields: fields.into_iter(), value: None }
+        let unknown = entries.iter().enumerate().filter(|(_, entry)| !known.contains(&&*entry.key));
+        let report = |entry| SettingsProblem::of_unknown(at.path, entry, &known, at.keys);
+        problems.extend(unknown.map(|(index, entry)| (index, report(entry))));
+        problems.sort_by_key(|(index, _)| *index);
+        problems.into_iter().map(|(_, problem)| problem).collect()
     }
 }
 
-impl<'de, 't: 'de> de::Deserializer<'de> for Decoder<'t> {
-    type Error = DecodeStop;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeStop> {
-        let result = match &self.node.value {
-            Value::Text(text) => visitor.visit_str(text),
-            Value::Integer(integer) => match u64::try_from(*integer) {
-                Ok(integer) => visitor.visit_u64(integer),
-                Err(_) => visitor.visit_i64(*integer),
-            },
-            Value::Float(float) => visitor.visit_f64(*float),
-            Value::Flag(flag) => visitor.visit_bool(*flag),
-            Value::List(nodes) => visitor.visit_seq(self.items(nodes)),
-            Value::Table(entries) => visitor.visit_map(self.fields(entries)),
-        };
-        self.placed(result)
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeStop> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, DecodeStop> {
-        let place = self.clone();
-        place.placed(visitor.visit_newtype_struct(self))
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        known: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, DecodeStop> {
-        let Value::Table(entries) = &self.node.value else {
-            let rule =
-                DecodeStop::Somewhere(Reason::Rule(format!("must be a table with {}", known.join(", "))));
-            return self.placed(Err(rule));
-        };
-        self.placed(visitor.visit_map(self.fields(entries)))
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, DecodeStop> {
-        let result = match &self.node.value {
-            Value::Text(text) => {
-                let text: StrDeserializer<'_, DecodeStop> = text.as_str().into_deserializer();
-                visitor.visit_enum(text)
-            }
-            Value::Table(entries) => visitor.visit_enum(MapAccessDeserializer::new(self.fields(entries))),
-            _ => Err(de::Error::unknown_variant("", variants)),
-        };
-        self.placed(result)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct map identifier ignored_any
-    }
-}
-
-struct Items<'t>(std::vec::IntoIter<Decoder<'t>>);
-
-impl<'de, 't: 'de> de::SeqAccess<'de> for Items<'t> {
-    type Error = DecodeStop;
-
-    fn next_element_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, DecodeStop> {
-        let Some(item) = self.0.next() else { return Ok(None) };
-        let place = item.clone();
-        place.placed(seed.deserialize(item)).map(Some)
-    }
-}
-
-struct Fields<'t> {
-    fields: std::vec::IntoIter<(&'t str, Decoder<'t>)>,
-    value: Option<Decoder<'t>>,
-}
-
-impl<'de, 't: 'de> de::MapAccess<'de> for Fields<'t> {
-    type Error = DecodeStop;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, DecodeStop> {
-        let Some((key, value)) = self.fields.next() else { return Ok(None) };
-        self.value = Some(value);
-        let key: StrDeserializer<'_, DecodeStop> = key.into_deserializer();
-        seed.deserialize(key).map(Some)
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, DecodeStop> {
-        let value = self.value.take().ok_or_else(|| de::Error::custom("a value was read before its key"))?;
-        let place = value.clone();
-        place.placed(seed.deserialize(value))
-    }
+/// The default value of a key.
+pub(crate) fn default(key: &Key) -> Option<Node> {
+    file::parse_value(&Location::Default, key.default.as_ref()?)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
+    use lockhouse_wire::decode::{Number, Text};
 
     use super::super::file::parse;
     use super::*;
 
-    #[derive(Debug, Deserialize, PartialEq)]
-    #[serde(deny_unknown_fields)]
-    struct Key {
+    const SIZE: Number =
+        Number { words: Some("must be a whole number from 0 to 255"), ..Number::new(0, 255, 0) };
+
+    const USES: Number = Number {
+        words: Some("must be a whole number from 0 to 4294967295"),
+        ..Number::new(0, 4_294_967_295, 0)
+    };
+
+    const MODES: Choice<Mode> = Choice(&[("wide", Mode::Wide), ("very-narrow", Mode::VeryNarrow)]);
+
+    #[derive(Debug, PartialEq)]
+    struct Named {
         id: String,
-        #[serde(default)]
-        uses: Vec<u32>,
+        uses: Vec<u64>,
     }
 
-    #[derive(Debug, Deserialize, PartialEq)]
-    #[serde(rename_all = "kebab-case")]
+    #[derive(Clone, Copy, Debug, PartialEq)]
     enum Mode {
         Wide,
         VeryNarrow,
     }
 
-    #[derive(Debug, Default, Deserialize, PartialEq)]
-    #[serde(default, deny_unknown_fields)]
+    #[derive(Debug, Default, PartialEq)]
     struct All {
-        size: u8,
+        size: u64,
         mode: Option<Mode>,
-        keys: Vec<Key>,
+        keys: Vec<Named>,
+    }
+
+    impl Named {
+        fn read(table: &mut Table<'_>) -> Option<Self> {
+            let id = table.required("id", |value| value.read(|field| field.string(&Text::ANY)));
+            let uses =
+                table.optional("uses", |uses| uses.list(|item| item.read(|field| field.number(&USES))));
+            Some(Self { id: id?, uses: uses.unwrap_or_default() })
+        }
+    }
+
+    impl All {
+        fn read(table: &mut Table<'_>) -> Option<Self> {
+            Some(Self {
+                size: table
+                    .optional("size", |value| value.read(|field| field.number(&SIZE)))
+                    .unwrap_or_default(),
+                mode: table.optional("mode", |value| value.choice(&MODES)),
+                keys: table
+                    .optional("keys", |keys| keys.list(|key| key.table(Named::read)))
+                    .unwrap_or_default(),
+            })
+        }
+    }
+
+    fn at<'t>(path: &'t str, node: &'t Node, keys: &'t [Key]) -> NodeAt<'t> {
+        NodeAt { path, node, keys }
     }
 
     fn problems(text: &str) -> Vec<String> {
         let (tree, errors) = parse("f", text);
         assert!(errors.is_empty(), "{errors:?}");
-        decode::<All>(&tree).unwrap_err().iter().map(ToString::to_string).collect()
+        let wrong = at("", &tree, &[]).table(All::read).unwrap_err();
+        wrong.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -339,8 +257,9 @@ mod tests {
             "size = 7\nmode = \"very-narrow\"\n[[keys]]\nid = \"a\"\nuses = [1]\n[[keys]]\nid = \"b\"\n";
         let (tree, _) = parse("f", text);
         let keys =
-            vec![Key { id: "a".to_owned(), uses: vec![1] }, Key { id: "b".to_owned(), uses: Vec::new() }];
-        assert_eq!(decode(&tree), Ok(All { size: 7, mode: Some(Mode::VeryNarrow), keys }));
+            vec![Named { id: "a".to_owned(), uses: vec![1] }, Named { id: "b".to_owned(), uses: Vec::new() }];
+        let expected = All { size: 7, mode: Some(Mode::VeryNarrow), keys };
+        assert_eq!(at("", &tree, &[]).table(All::read), Ok(expected));
     }
 
     #[test]
@@ -368,5 +287,97 @@ mod tests {
     fn a_value_in_place_of_a_table_is_reported_with_the_expected_members() {
         assert_eq!(problems("keys = [1]"), ["f:1: keys[0] = 1: must be a table with id, uses"]);
         assert_eq!(problems("keys = 1"), ["f:1: keys = 1: must be a list"]);
+    }
+    #[test]
+    fn faults_of_one_line_are_reported_in_the_order_in_which_they_stand_there() {
+        assert_eq!(
+            problems("keys = [{ uses = 7, idd = 1, id = 2 }, { uses = [true] }]\nsize = -1\n"),
+            [
+                "f:1: keys[0].uses = 7: must be a list",
+                "f:1: keys[0].idd: unknown key; the nearest known one is keys[0].id",
+                "f:1: keys[0].id = 2: must be a text in quotation marks",
+                "f:1: keys[1].uses[0] = true: must be a whole number from 0 to 4294967295",
+                "f:1: keys[1].id: is missing",
+                "f:2: size = -1: must be a whole number from 0 to 255",
+            ]
+        );
+    }
+
+    fn pair(table: &mut Table<'_>) -> Option<(bool, bool)> {
+        let first = table.required("first", flag);
+        let second = table.required("second", flag);
+        Some((first?, second?))
+    }
+
+    #[test]
+    fn of_what_a_table_lacks_only_the_first_is_reported_and_nothing_beside_a_wrong_one() {
+        for (text, expected) in [
+            ("", &["f:1: first: is missing"][..]),
+            ("first = true", &["f:1: second: is missing"]),
+            ("first = 1", &["f:1: first = 1: must be true or false"]),
+            ("second = 1", &["f:1: second = 1: must be true or false", "f:1: first: is missing"]),
+        ] {
+            let (tree, _) = parse("f", text);
+            let (value, wrong) = at("", &tree, &[]).table_in_part(pair);
+            assert_eq!(value, None);
+            assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_with_a_wrong_item_is_there() {
+        let lists = |table: &mut Table<'_>| {
+            let first = table.required("first", |value| value.list(flag));
+            Some((first?, table.required("second", flag)?))
+        };
+        let keys = [Key::new("first", "[]"), Key::new("second", "true")];
+        let (tree, _) = parse("f", "first = [true, 7]");
+        let (value, wrong) = at("", &tree, &keys).table_in_part(lists);
+        let expected = ["f:1: first[1] = 7: must be true or false", "f:1: second: is missing"];
+        assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+        assert_eq!(value, Some((Vec::new(), true)));
+    }
+
+    #[test]
+    fn a_default_stands_in_for_each_wrong_value_and_for_the_first_that_is_absent() {
+        let keys = [Key::new("first", "true"), Key::new("second", "false")];
+        for (text, expected) in [
+            ("first = false\nsecond = true", Some((false, true))),
+            ("first = 1\nsecond = true", Some((true, true))),
+            ("first = 1\nsecond = 1", Some((true, false))),
+            ("second = 1", Some((true, false))),
+            ("first = false", Some((false, false))),
+            ("first = 1", None),
+            ("", None),
+        ] {
+            let (tree, _) = parse("f", text);
+            let (value, _) = at("", &tree, &keys).table_in_part(pair);
+            assert_eq!(value, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_any_name_has_its_fault_once_and_its_last_value() {
+        let text = |text: &str| Node::new(Location::Default, Value::Text(text.to_owned()));
+        let map = |pairs: &[(&str, &str)]| {
+            let entry = |(key, word): &(&str, &str)| TableEntry {
+                key: (*key).to_owned(),
+                place: Location::Default,
+                node: text(word),
+            };
+            let tree = Node::new(Location::Default, Value::Table(pairs.iter().map(entry).collect()));
+            let found = at("modes", &tree, &[]).map(|word| word.choice(&MODES));
+            found.map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let found = map(&[("a", "wide"), ("a b", "wide"), ("a", "very-narrow")]).unwrap();
+        let found: Vec<_> = found.iter().map(|(key, mode)| (key.as_str(), *mode)).collect();
+        assert_eq!(found, [("a", Mode::VeryNarrow), ("a b", Mode::Wide)]);
+        assert_eq!(
+            map(&[("b", "x"), ("a b", "wide"), ("a b", "y"), ("b", "z"), ("a b", "z"), ("b", "wide")]),
+            Err(vec![
+                "default: modes.b = \"x\": must be \"wide\" or \"very-narrow\"".to_owned(),
+                "default: modes.\"a b\" = \"y\": must be \"wide\" or \"very-narrow\"".to_owned(),
+            ])
+        );
     }
 }

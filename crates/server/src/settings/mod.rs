@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   command line ─▶ environment ─▶ file ─▶ defaults       the first that says something is heard
-//!        └──────────────┴─────────────┴─────────┴──▶ tree: each value with its place ─▶ decode ─▶ Settings
-//!                                                                     └──▶ problems: place, key, value, rule
+//!        └──────────────┴─────────────┴─────────┴──▶ tree: each value with its place
+//!                                                      │
+//!   Settings, with defaults in place of wrong values ◀─┴─ decode: Table ─▶ Field ── rule
+//!                                                                            └──▶ problem: place, key, value, rule
 //! ```
 //!
-//! Each section of the file is a serde type and a list of its [`Key`]s; both are named here, and nowhere
-//! else.
+//! Each section of the file is a type, which reads its table field by field, and a list of its [`Key`]s. The
+//! fields and rules are those of frames and bodies of HTTP, too: `lockhouse_wire::decode`.
 
 mod check;
 mod decode;
@@ -32,5 +34,7 @@ pub use self::sections::origin::{InvalidOrigin, Origin};
 pub use self::sections::store::{NoStore, StoreChoice};
 pub use self::sections::text::parse_duration;
 pub use self::sections::tls::{ClientAuth, TlsSettings};
+#[cfg(test)]
+pub(crate) use self::sources::read_section;
 pub use self::sources::{FlagValue, LoadedSettings, Sources};
 pub use self::tree::Location;

@@ -5,9 +5,9 @@ use std::fmt;
 
 use lockhouse_wire::decode::{Violation, member_path, shorten_to};
 
-use super::keys::keys;
+use super::key::Key;
 use super::secret::{KEY_PREFIX, is_secret};
-use super::tree::{Location, Node, bare_or_quoted};
+use super::tree::{Location, Node, TableEntry, bare_or_quoted};
 
 /// The most characters of a value that a problem repeats.
 const SHOWN_CHARS: usize = 120;
@@ -59,8 +59,9 @@ impl SettingsProblem {
 
     /// Of a key that should not be there, beside those that may be. The value is not repeated: it may be a
     /// secret in the wrong place.
-    pub(crate) fn of_unknown(parent: &str, key: &str, place: &Location, known: &[&str]) -> Self {
-        let rule = match nearest(parent, key, known) {
+    pub(crate) fn of_unknown(parent: &str, entry: &TableEntry, known: &[&str], keys: &[Key]) -> Self {
+        let TableEntry { key, place, .. } = entry;
+        let rule = match nearest(parent, key, known, keys) {
             Some(nearest) => format!("unknown key; the nearest known one is {nearest}"),
             None => format!("unknown key; known here are {}", known.join(", ")),
         };
@@ -71,7 +72,8 @@ impl SettingsProblem {
         Self { place: place.clone(), wrong: Wrong::Key(violation) }
     }
 
-    fn key(&self) -> Option<&str> {
+    /// The path of the key, if the problem is of one.
+    pub(crate) fn key(&self) -> Option<&str> {
         match &self.wrong {
             Wrong::Text(_) => None,
             Wrong::Key(violation) => Some(&violation.field),
@@ -107,7 +109,7 @@ pub(crate) fn join(parent: &str, key: &str) -> String {
 
 /// The key that was probably meant: one of that name in another table, or one that is written alike in this
 /// table.
-fn nearest(parent: &str, key: &str, known: &[&str]) -> Option<String> {
+fn nearest(parent: &str, key: &str, known: &[&str], keys: &[Key]) -> Option<String> {
     let alike = |known: &str| strsim::damerau_levenshtein(&known.to_lowercase(), &key.to_lowercase());
     let here = known.iter().map(|known| (alike(known), *known)).min();
     if let Some((distance, name)) = here
@@ -115,7 +117,7 @@ fn nearest(parent: &str, key: &str, known: &[&str]) -> Option<String> {
     {
         return Some(join(parent, name));
     }
-    let elsewhere = keys().iter().find(|known| known.path.rsplit('.').next() == Some(key));
+    let elsewhere = keys.iter().find(|known| known.path.rsplit('.').next() == Some(key));
     elsewhere.map(|known| match known.path.rsplit_once('.') {
         Some((table, _)) => format!("{}, which stands in [{table}]", known.path),
         None => format!("{}, which stands above all tables", known.path),

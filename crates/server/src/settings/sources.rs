@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
-use super::decode::decode;
+use super::decode::{NodeAt, default};
 use super::file;
 use super::key::Key;
 use super::keys::keys;
@@ -117,11 +117,9 @@ impl Sources {
                 Err(problem) => problems.push(problem),
             }
         }
-        let settings = decode::<Settings>(&tree).or_else(|wrong| {
-            problems.extend(wrong);
-            decode(&right_part(&tree, &problems))
-        });
-        let loaded = settings.ok().map(|settings| {
+        let (settings, wrong) = NodeAt { path: "", node: &tree, keys: keys() }.table_in_part(Settings::read);
+        problems.extend(wrong);
+        let loaded = settings.map(|settings| {
             problems.extend(settings.check(&tree, &problems));
             LoadedSettings { settings, tree }
         });
@@ -202,26 +200,8 @@ fn table<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, place: &Location) 
     Value::Table(pairs.map(entry).collect())
 }
 
-/// The default value of a key.
-fn default(key: &Key) -> Option<Node> {
-    file::parse_value(&Location::Default, key.default.as_ref()?)
-}
-
 fn nothing() -> Result<(Node, Vec<SettingsProblem>), Vec<SettingsProblem>> {
     Ok((Node::empty_table(Location::Default), Vec::new()))
-}
-
-/// The known keys, with defaults for those that are wrong.
-fn right_part(tree: &Node, wrong: &[SettingsProblem]) -> Node {
-    let mut right = Node::empty_table(tree.place.clone());
-    for key in keys() {
-        let is_wrong = wrong.iter().any(|problem| problem.is_within(&key.path));
-        let node = if is_wrong { default(key) } else { tree.get(&key.path).cloned() };
-        if let Some(node) = node {
-            right.set(&key.path, node);
-        }
-    }
-    right
 }
 
 fn read(path: &std::path::Path) -> Result<(Node, Vec<SettingsProblem>), Vec<SettingsProblem>> {
@@ -252,5 +232,112 @@ impl LoadedSettings {
     /// The place of a key's value.
     pub fn place(&self, key: &Key) -> Location {
         self.tree.get(&key.path).map_or(Location::Default, |node| node.place.clone())
+    }
+}
+
+/// Reads a section alone.
+#[cfg(test)]
+pub(crate) fn read_section<T>(
+    path: &str,
+    text: &str,
+    read: super::decode::ReadTable<T>,
+) -> Result<T, Vec<String>> {
+    let (tree, problems) = file::parse("f", text);
+    assert!(problems.is_empty(), "{problems:?}");
+    let found = NodeAt { path, node: &tree, keys: keys() }.table(read);
+    found.map_err(|wrong| wrong.iter().map(ToString::to_string).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use std::os::unix::ffi::OsStringExt;
+    use std::time::Duration;
+
+    use super::super::{ClientAuth, LimitSettings};
+    use super::*;
+
+    fn in_part(text: &str, read: impl FnOnce(Sources)) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("f.toml");
+        fs::write(&file, text).unwrap();
+        read(Sources { file: Some(file), ..Sources::default() });
+    }
+
+    #[test]
+    fn a_wrong_value_has_its_default_and_all_others_are_as_they_were_set() {
+        let text = "listen = 7\nlease = \"5s\"\ndrain = \"2h\"\nallowed_origins = [\"https://a\", 1]\n\
+            [lock_types]\na = \"exclusive-read\"\nb = 1\n\
+            [tls]\ncert = 7\nkey = \"k\"\nclient_auth = \"optional\"\nhsts = 1\nother = 1\n\
+            [limits]\nsessions = \"many\"\ntenant_rate = 7\nhello_timeout = 5\nbody_timeout = \"2s\"\n";
+        in_part(text, |sources| {
+            let (loaded, problems) = sources.load_in_part();
+            let settings = loaded.unwrap().settings;
+            assert_eq!(problems.len(), 9, "{problems:?}");
+            assert_eq!((&*settings.listen, settings.lease.as_millis()), ("127.0.0.1:7420", 5_000));
+            assert_eq!((settings.drain, settings.fresh), (Duration::from_secs(10), false));
+            assert!(settings.allowed_origins.is_empty() && settings.lock_types.is_empty());
+            assert_eq!((&settings.tls.cert, settings.tls.key), (&None, Some("k".into())));
+            assert_eq!(settings.tls.client_auth, ClientAuth::Optional);
+            assert_eq!(settings.tls.hsts, Duration::from_secs(180 * 86_400));
+            let body_timeout = Duration::from_secs(2);
+            let limits = LimitSettings { tenant_rate: 7, body_timeout, ..LimitSettings::DEFAULT };
+            assert_eq!(settings.limits, limits);
+        });
+    }
+
+    #[test]
+    fn a_section_that_is_no_table_is_told_what_it_holds_and_has_its_defaults() {
+        in_part("tls = 7\nauth = []\n", |sources| {
+            let (loaded, problems) = sources.load_in_part();
+            assert_eq!(loaded.unwrap().settings.tls, super::super::TlsSettings::default());
+            let rules: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let tls =
+                ":1: tls = 7: must be a table with cert, key, self_signed, client_ca, client_auth, hsts";
+            let auth = ":2: auth = []: must be a table with keys, jwt, certificates";
+            assert!(rules[0].ends_with(tls) && rules[1].ends_with(auth), "{rules:?}");
+            assert_eq!(rules.len(), 2);
+        });
+    }
+
+    #[test]
+    fn permissions_are_read_apart_only_if_all_that_is_wrong_are_values_elsewhere() {
+        let key = "[[auth.keys]]\nid = \"ci\"\nhash = \"h\"\nbuckets = { \"*\" = [\"query\"] }\n";
+        for (text, is_read) in [
+            (format!("lease = 7\n{key}[limits]\nsessions = \"many\"\n"), true),
+            (format!("leese = 7\n{key}"), false),
+            (format!("{key}tennant = \"a\"\n"), false),
+            (format!("{key}[[auth.jwt]]\n"), false),
+            (format!("lease =\n{key}"), false),
+        ] {
+            in_part(&text, |sources| {
+                let ids = sources.load_auth().map(|auth| auth.keys.into_iter().map(|key| key.id).collect());
+                assert_eq!(ids, is_read.then(|| vec!["ci".to_owned()]), "{text}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_no_text_leaves_its_setting_out_and_several_leave_none() {
+        let no_text = |name: &str| (format!("LOCKHOUSE_{name}"), OsString::from_vec(vec![0xff]));
+        for (names, lines, is_loaded) in [
+            (&["LISTEN"][..], &["LOCKHOUSE_LISTEN: must be UTF-8", "default: listen: is missing"][..], true),
+            (
+                &["LISTEN", "LEASE"],
+                &[
+                    "LOCKHOUSE_LISTEN: must be UTF-8",
+                    "LOCKHOUSE_LEASE: must be UTF-8",
+                    "default: listen: is missing",
+                ],
+                false,
+            ),
+            (&["TLS_HSTS"], &["LOCKHOUSE_TLS_HSTS: must be UTF-8"], true),
+        ] {
+            let environment = names.iter().map(|name| no_text(name)).collect();
+            let (loaded, problems) = Sources { environment, ..Sources::default() }.load_in_part();
+            assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), lines);
+            assert_eq!(loaded.is_some(), is_loaded, "{names:?}");
+        }
     }
 }

@@ -1,7 +1,11 @@
 //! The settings as they were written, each value with the place where it stands.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
+
+use lockhouse::NameBuf;
+use lockhouse_wire::decode::{FieldValue, NoText};
 
 /// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +153,32 @@ impl Node {
                 Ok(())
             }
         };
+    }
+}
+
+impl<'a> FieldValue<'a> for &'a Node {
+    fn shown(self) -> Cow<'a, str> {
+        Node::shown(self, &|_, _| false).into()
+    }
+
+    fn text(self) -> Result<Cow<'a, str>, NoText> {
+        match &self.value {
+            Value::Text(text) => Ok(text.into()),
+            _ => Err(NoText { rule: Some("must be a text in quotation marks") }),
+        }
+    }
+
+    /// No setting is a resource name.
+    fn name(self) -> Option<NameBuf> {
+        None
+    }
+
+    fn number(self) -> Option<u64> {
+        if let Value::Integer(integer) = self.value { integer.try_into().ok() } else { None }
+    }
+
+    fn flag(self) -> Option<bool> {
+        if let Value::Flag(flag) = self.value { Some(flag) } else { None }
     }
 }
 

@@ -33,12 +33,30 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lockhouse::BucketKey;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use lockhouse_wire::decode::Choice;
+use serde::{Deserialize, Serialize};
 
+use super::text;
+use crate::settings::decode::{Found, NodeAt, Table, flag};
 use crate::settings::key::Key;
 
 /// The tenant of a credential that names none.
 pub const DEFAULT_TENANT: &str = BucketKey::DEFAULT_TENANT;
+
+/// By how much clocks may differ for an issuer that says nothing of it.
+const DEFAULT_LEEWAY: Duration = Duration::from_secs(30);
+
+const ALGORITHMS: Choice<Algorithm> =
+    Choice(&[("HS256", Algorithm::HS256), ("EdDSA", Algorithm::EdDSA), ("RS256", Algorithm::RS256)]);
+
+const PERMISSIONS: Choice<Permission> = Choice(&[
+    ("request", Permission::Request),
+    ("steal", Permission::Steal),
+    ("query", Permission::Query),
+    ("offline", Permission::Offline),
+    ("claim", Permission::Claim),
+    ("operate", Permission::Operate),
+]);
 
 /// Permissions in the buckets whose name fits a pattern: exactly, or by a prefix that ends in `*`. Of several
 /// that fit, all hold.
@@ -46,8 +64,7 @@ pub type Buckets = BTreeMap<String, Vec<Permission>>;
 
 /// The credentials that the server takes, and their permissions. Without any key, issuer and certificate the
 /// server has no authentication, and can only listen on loopback addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Settings {
     /// `[[auth.keys]]`: API keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -61,8 +78,7 @@ pub struct Settings {
 }
 
 /// An API key.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KeySettings {
     /// The name, in logs, too: 1 to 64 of `a-z`, `0-9` and `-`.
     pub id: String,
@@ -70,21 +86,19 @@ pub struct KeySettings {
     pub hash: String,
     /// The tenant that the key belongs to: 1 to 64 of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. Tenants never
     /// meet.
-    #[serde(default = "default_tenant")]
     pub tenant: String,
     /// Gives each web origin, and programs that have none, tables of their own within the tenant.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_false")]
     pub isolate_origins: bool,
     /// A private session, which is a tenant of its own within the tenant: as the name of a tenant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The permissions by bucket.
     pub buckets: Buckets,
 }
 
 /// An issuer of tokens. The permissions of a token are in its claims.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JwtSettings {
     /// The name of the issuer, in logs: as the id of a key.
     pub id: String,
@@ -92,62 +106,56 @@ pub struct JwtSettings {
     pub algorithm: Algorithm,
     /// The key: for HS256 the bytes of the file without a newline at the end, at least 32; otherwise the
     /// public key in PEM. Exactly one of `key_file`, `key_env` and `jwks_file` is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
     /// The environment variable with the content that `key_file` would have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key_env: Option<String>,
     /// A JSON Web Key Set (RFC 7517), of which a token names a key by its `kid`. Read again with each reload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks_file: Option<PathBuf>,
     /// The required `iss` of a token.
     pub issuer: String,
     /// The value that the `aud` of a token must be or contain.
     pub audience: String,
     /// By how much the clocks of the issuer and of the server may differ, at most 5m.
-    #[serde(
-        default = "default_leeway",
-        deserialize_with = "read_duration",
-        serialize_with = "write_duration"
-    )]
+    #[serde(serialize_with = "text::write_duration")]
     pub leeway: Duration,
     /// The only tenant that its tokens speak for; without it the claim `tenant` says which.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
 /// The identity that a client certificate stands for, once the TLS handshake has verified it: by one of its
 /// subject alternative names, or by its fingerprint. Exactly one of `dns`, `uri`, `email` and `sha256` is
 /// there; of several entries that fit a certificate the first holds.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CertificateSettings {
     /// The name, in logs, too: as the id of a key, and none that a key has.
     pub id: String,
     /// A DNS name, whole and without wildcards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dns: Option<String>,
     /// A URI, such as `spiffe://acme.example/billing`, to the letter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
     /// An e-mail address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
     /// The SHA-256 of the whole certificate in hexadecimal, with or without colons.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// The tenant that the certificate belongs to: as that of a key.
-    #[serde(default = "default_tenant")]
     pub tenant: String,
     /// A private session, which is a tenant of its own within the tenant: as the name of a tenant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The permissions by bucket.
     pub buckets: Buckets,
 }
 
 /// The signature algorithm of tokens (RFC 7518, RFC 8037).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Algorithm {
     /// HMAC with SHA-256: every program that can check a token can make one.
     HS256,
@@ -180,29 +188,73 @@ pub(crate) fn keys() -> Vec<Key> {
     ["auth.keys", "auth.jwt", "auth.certificates"].map(|path| Key::new(path, "[]").reloads()).to_vec()
 }
 
-fn default_tenant() -> String {
-    DEFAULT_TENANT.to_owned()
+impl Settings {
+    pub(crate) fn read(table: &mut Table<'_>) -> Option<Self> {
+        Some(Self {
+            keys: table.optional("keys", |all| all.list(|one| one.table(KeySettings::read)))?,
+            jwt: table.optional("jwt", |all| all.list(|one| one.table(JwtSettings::read)))?,
+            certificates: table
+                .optional("certificates", |all| all.list(|one| one.table(CertificateSettings::read)))?,
+        })
+    }
 }
 
-fn default_leeway() -> Duration {
-    Duration::from_secs(30)
+impl KeySettings {
+    fn read(table: &mut Table<'_>) -> Option<Self> {
+        let id = table.required("id", text::string);
+        let hash = table.required("hash", text::string);
+        let tenant = table.optional("tenant", text::string).unwrap_or_else(|| DEFAULT_TENANT.to_owned());
+        let isolate_origins = table.optional("isolate_origins", flag).unwrap_or_default();
+        let session = table.optional("session", text::string);
+        let buckets = table.required("buckets", buckets);
+        Some(Self { id: id?, hash: hash?, tenant, isolate_origins, session, buckets: buckets? })
+    }
+}
+
+impl JwtSettings {
+    fn read(table: &mut Table<'_>) -> Option<Self> {
+        let id = table.required("id", text::string);
+        let algorithm = table.required("algorithm", |value| value.choice(&ALGORITHMS));
+        let key_file = table.optional("key_file", text::path);
+        let key_env = table.optional("key_env", text::string);
+        let jwks_file = table.optional("jwks_file", text::path);
+        let issuer = table.required("issuer", text::string);
+        let audience = table.required("audience", text::string);
+        let leeway = table.optional("leeway", text::time).unwrap_or(DEFAULT_LEEWAY);
+        let tenant = table.optional("tenant", text::string);
+        Some(Self {
+            id: id?,
+            algorithm: algorithm?,
+            key_file,
+            key_env,
+            jwks_file,
+            issuer: issuer?,
+            audience: audience?,
+            leeway,
+            tenant,
+        })
+    }
+}
+
+impl CertificateSettings {
+    fn read(table: &mut Table<'_>) -> Option<Self> {
+        let id = table.required("id", text::string);
+        let dns = table.optional("dns", text::string);
+        let uri = table.optional("uri", text::string);
+        let email = table.optional("email", text::string);
+        let sha256 = table.optional("sha256", text::string);
+        let tenant = table.optional("tenant", text::string).unwrap_or_else(|| DEFAULT_TENANT.to_owned());
+        let session = table.optional("session", text::string);
+        let buckets = table.required("buckets", buckets);
+        Some(Self { id: id?, dns, uri, email, sha256, tenant, session, buckets: buckets? })
+    }
+}
+
+fn buckets(value: NodeAt<'_>) -> Found<Buckets> {
+    value.map(|permissions| permissions.list(|word| word.choice(&PERMISSIONS)))
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_false(flag: &bool) -> bool {
     !flag
-}
-
-fn read_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text).map_err(|_| {
-        de::Error::invalid_value(
-            de::Unexpected::Str(&text),
-            &"a duration, which is written like 500ms, 10s or 1m",
-        )
-    })
-}
-
-fn write_duration<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&humantime::format_duration(*length))
 }

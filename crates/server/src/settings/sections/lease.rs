@@ -2,10 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, de};
-
-use super::text;
-
 /// How long an agent lives without a sign of life: from half a second to ten minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
@@ -46,12 +42,6 @@ impl Lease {
     /// How often the server pings: ten times in a lease.
     pub fn heartbeat(self) -> Duration {
         Duration::from_millis(self.ms / 10)
-    }
-}
-
-impl<'de> Deserialize<'de> for Lease {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(text::duration(deserializer)?).map_err(de::Error::custom)
     }
 }
 

@@ -7,14 +7,20 @@ use std::fmt;
 use std::time::Duration;
 
 use lockhouse::Limits;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use lockhouse_wire::decode::Number;
+use serde::{Serialize, Serializer};
 
+use super::text;
 use crate::bounds::{AGENTS_PER_SESSION, REQUESTS_PER_SESSION};
+use crate::settings::decode::{Found, NodeAt, Table};
 use crate::settings::key::Key;
 use crate::settings::tree::quoted;
 
 /// With fewer a server is of no use.
 pub(crate) const LEAST_CONNECTIONS: u32 = 16;
+
+/// A number whose range is a matter of each setting.
+const COUNT: Number = Number { words: Some("must be a whole number"), ..Number::new(0, u32::MAX as u64, 0) };
 
 /// One setting, for lists and checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +42,13 @@ pub struct LimitSetting {
 }
 
 /// The value of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
 pub enum LimitValue {
     /// A number.
     Count(u32),
     /// A time.
-    Time(Duration),
+    Time(#[serde(serialize_with = "text::write_duration")] Duration),
 }
 
 impl fmt::Display for LimitValue {
@@ -78,12 +85,10 @@ macro_rules! settings {
         /// let error = LimitSettings { connections: 0, ..settings }.check().unwrap_err();
         /// assert_eq!(error.to_string(), "limits.connections is 0, but must be from 16 to 1000000");
         /// ```
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct LimitSettings {
             $(
                 $(#[doc = $meaning])+
-                #[serde(deserialize_with = "read", serialize_with = "write")]
                 pub $key: of_kind!($kind),
             )*
         }
@@ -106,6 +111,10 @@ macro_rules! settings {
             /// The values, in the order of [`ALL`](Self::ALL).
             pub fn values(&self) -> Vec<LimitValue> {
                 vec![$(LimitValue::$kind(self.$key)),*]
+            }
+
+            pub(super) fn read(table: &mut Table<'_>) -> Option<Self> {
+                Some(Self { $($key: table.optional(stringify!($key), Written::read)?),* })
             }
 
             /// These settings as far as a running server can take them over, and of all others what `running`
@@ -234,45 +243,33 @@ fn mib(count: u32) -> usize {
 
 /// A value, as it is written.
 trait Written: Sized {
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+    fn read(value: NodeAt<'_>) -> Found<Self>;
 }
 
 impl Written for u32 {
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The range is a matter of each setting.
-        Self::deserialize(deserializer).map_err(|_| de::Error::custom("must be a whole number"))
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.serialize(serializer)
+    fn read(value: NodeAt<'_>) -> Found<Self> {
+        // The rule admits no larger number.
+        value.read(|field| field.number(&COUNT)).map(|count| count as Self)
     }
 }
 
 impl Written for Duration {
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let rule = "a duration, which is written like 500ms, 10s or 1m";
-        humantime::parse_duration(&text)
-            .map_err(|_| de::Error::invalid_value(de::Unexpected::Str(&text), &rule))
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&humantime::format_duration(*self))
+    fn read(value: NodeAt<'_>) -> Found<Self> {
+        text::time(value)
     }
 }
 
-fn read<'de, T: Written, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    T::read(deserializer)
-}
-
-fn write<T: Written, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    value.write(serializer)
+impl Serialize for LimitSettings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let keys = Self::ALL.iter().map(|setting| setting.key);
+        serializer.collect_map(keys.zip(self.values()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::read_section;
 
     #[test]
     fn every_default_is_within_its_range() {
@@ -282,16 +279,17 @@ mod tests {
 
     #[test]
     fn a_section_has_defaults_for_what_it_leaves_out_and_no_other_keys() {
-        let read = |text: &str| serde_json::from_str::<LimitSettings>(text);
-        let settings = read(r#"{"tenant_rate": 7}"#).expect("a section");
+        let read = |text: &str| read_section("limits", text, LimitSettings::read);
+        let settings = read("tenant_rate = 7").expect("a section");
         assert_eq!(settings, LimitSettings { tenant_rate: 7, ..LimitSettings::DEFAULT });
-        let error = read(r#"{"tenant_rates": 7}"#).expect_err("no such key").to_string();
-        assert!(error.contains("unknown field `tenant_rates`"), "{error}");
-        assert!(read(r#"{"tenant_rate": -1}"#).is_err());
-        let times = read(r#"{"hello_timeout": "500ms"}"#).expect("a section");
+        let error = read("tenant_rates = 7").expect_err("no such key");
+        let rule = "unknown key; the nearest known one is limits.tenant_rate";
+        assert_eq!(error, [format!("f:1: limits.tenant_rates: {rule}")]);
+        assert!(read("tenant_rate = -1").is_err());
+        let times = read("hello_timeout = \"500ms\"").expect("a section");
         assert_eq!(times.hello_timeout, Duration::from_millis(500));
-        assert!(read(r#"{"hello_timeout": "500"}"#).is_err());
-        let written = serde_json::to_string(&times).expect("numbers and texts");
+        assert!(read("hello_timeout = \"500\"").is_err());
+        let written = toml::to_string(&times).expect("numbers and texts");
         assert_eq!(read(&written).expect("as it was written"), times);
     }
 

@@ -12,20 +12,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use lockhouse::LockType;
-use serde::Deserialize;
+use lockhouse_wire::decode::Choice;
 
 use self::lease::Lease;
 use self::limits::LimitSettings;
 use self::origin::Origin;
 use self::store::StoreChoice;
 use self::tls::TlsSettings;
+use super::decode::{Table, flag};
+
+/// The lock types as they are written.
+const LOCK_TYPES: Choice<LockType> = Choice(&[
+    ("read-write", LockType::ReadWrite),
+    ("exclusive-write", LockType::ExclusiveWrite),
+    ("exclusive-read", LockType::ExclusiveRead),
+]);
 
 /// All settings of a server.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The address to listen on, `HOST:PORT`.
-    #[serde(deserialize_with = "text::listen")]
     pub listen: String,
     /// The store for the state that outlives the server.
     pub store: StoreChoice,
@@ -34,26 +40,48 @@ pub struct Settings {
     /// How long the agents of a session live without an answer to a ping.
     pub lease: Lease,
     /// How long a stopping server waits for locks to be released, at most an hour.
-    #[serde(deserialize_with = "text::drain")]
     pub drain: Duration,
     /// The origins, beyond loopback ones, whose pages may connect.
     pub allowed_origins: Vec<Origin>,
-    pub(super) lock_types: BTreeMap<String, LockTypeText>,
+    pub(super) lock_types: BTreeMap<String, LockType>,
     /// `[tls]`
-    #[serde(default)]
     pub tls: TlsSettings,
     /// `[auth]`
-    #[serde(default)]
     pub auth: auth::Settings,
     /// `[limits]`
-    #[serde(default)]
     pub limits: LimitSettings,
 }
 
 impl Settings {
+    /// All fields are read first, so that all faults are found.
+    pub(super) fn read(table: &mut Table<'_>) -> Option<Self> {
+        let listen = table.required("listen", text::listen);
+        let store = table.required("store", text::parsed);
+        let fresh = table.required("fresh", flag);
+        let lease = table.required("lease", text::lease);
+        let drain = table.required("drain", text::drain);
+        let allowed_origins = table.required("allowed_origins", |value| value.list(text::parsed));
+        let lock_types = table.required("lock_types", |value| value.map(|word| word.choice(&LOCK_TYPES)));
+        let tls = table.section("tls", TlsSettings::read).unwrap_or_default();
+        let auth = table.section("auth", auth::Settings::read).unwrap_or_default();
+        let limits = table.section("limits", LimitSettings::read).unwrap_or_default();
+        Some(Self {
+            listen: listen?,
+            store: store?,
+            fresh: fresh?,
+            lease: lease?,
+            drain: drain?,
+            allowed_origins: allowed_origins?,
+            lock_types: lock_types?,
+            tls,
+            auth,
+            limits,
+        })
+    }
+
     /// How the records of a kind are locked, by the name of the kind.
     pub fn lock_types(&self) -> HashMap<String, LockType> {
-        self.lock_types.iter().map(|(kind, lock_type)| (kind.clone(), (*lock_type).into())).collect()
+        self.lock_types.iter().map(|(kind, lock_type)| (kind.clone(), *lock_type)).collect()
     }
 
     /// The store, which has to know whether a client can hold something from before.
@@ -61,25 +89,6 @@ impl Settings {
         match &self.store {
             StoreChoice::Memory { .. } => StoreChoice::Memory { fresh: self.fresh },
             store => store.clone(),
-        }
-    }
-}
-
-/// A [`LockType`] as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum LockTypeText {
-    ReadWrite,
-    ExclusiveWrite,
-    ExclusiveRead,
-}
-
-impl From<LockTypeText> for LockType {
-    fn from(text: LockTypeText) -> Self {
-        match text {
-            LockTypeText::ReadWrite => Self::ReadWrite,
-            LockTypeText::ExclusiveWrite => Self::ExclusiveWrite,
-            LockTypeText::ExclusiveRead => Self::ExclusiveRead,
         }
     }
 }

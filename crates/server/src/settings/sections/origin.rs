@@ -4,9 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use axum::http::Uri;
-use serde::{Deserialize, Deserializer};
-
-use super::text;
 
 /// A web origin, such as `https://app.example` or `http://localhost:3000`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +38,6 @@ impl FromStr for Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme, self.authority)
-    }
-}
-
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text::parsed(deserializer)
     }
 }
 

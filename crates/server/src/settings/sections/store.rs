@@ -3,10 +3,6 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer};
-
-use super::text;
-
 /// The choice of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreChoice {
@@ -33,12 +29,6 @@ impl FromStr for StoreChoice {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             _ => Err(NoStore),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for StoreChoice {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text::parsed(deserializer)
     }
 }
 

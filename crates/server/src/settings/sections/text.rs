@@ -1,10 +1,15 @@
 //! Values that stand in the file as texts.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, de};
+use lockhouse_wire::decode::Text;
+use serde::Serializer;
+
+use super::lease::Lease;
+use crate::settings::decode::{Found, NodeAt};
 
 /// Reads a duration as people write it, such as `500ms`, `10s` or `1m 30s`.
 ///
@@ -15,34 +20,58 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "a duration is written like 500ms, 10s or 1m".to_owned())
 }
 
+/// Any text.
+pub(super) fn string(value: NodeAt<'_>) -> Found<String> {
+    value.read(|field| field.string(&Text::ANY))
+}
+
+/// A file or a folder.
+pub(super) fn path(value: NodeAt<'_>) -> Found<PathBuf> {
+    string(value).map(PathBuf::from)
+}
+
+/// A value that is written as one text.
+pub(super) fn parsed<T: FromStr<Err: Display>>(value: NodeAt<'_>) -> Found<T> {
+    string(value)?.parse().map_err(|error: T::Err| value.wrong(error.to_string()))
+}
+
 /// A host and a port; which addresses they stand for, only the system knows.
-pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
+pub(super) fn listen(value: NodeAt<'_>) -> Found<String> {
+    let text = string(value)?;
     match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text),
-        _ => Err(de::Error::custom("must be HOST:PORT, such as 127.0.0.1:7420")),
+        _ => Err(value.wrong("must be HOST:PORT, such as 127.0.0.1:7420")),
     }
 }
 
+/// The length of a lease.
+pub(super) fn lease(value: NodeAt<'_>) -> Found<Lease> {
+    Lease::new(duration(value)?).map_err(|error| value.wrong(error.to_string()))
+}
+
 /// How long a stopping server waits, up to an hour.
-pub(super) fn drain<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let length = duration(deserializer)?;
+pub(super) fn drain(value: NodeAt<'_>) -> Found<Duration> {
+    let length = duration(value)?;
     if length > Duration::from_secs(3600) {
-        return Err(de::Error::custom("draining takes at most 1h"));
+        return Err(value.wrong("draining takes at most 1h"));
     }
     Ok(length)
 }
 
 /// Any duration.
-pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    parse_duration(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+pub(super) fn duration(value: NodeAt<'_>) -> Found<Duration> {
+    parse_duration(&string(value)?).map_err(|rule| value.wrong(rule))
 }
 
-/// Reads a value that is written as one text.
-pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+/// A time of a limit or of an issuer of tokens, whose bounds are checked apart.
+pub(super) fn time(value: NodeAt<'_>) -> Found<Duration> {
+    let rule = "must be a duration, which is written like 500ms, 10s or 1m";
+    humantime::parse_duration(&string(value)?).map_err(|_| value.wrong(rule))
+}
+
+/// Writes a duration as [`time`] reads it.
+pub(super) fn write_duration<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_duration(*length))
 }
 
 #[cfg(test)]

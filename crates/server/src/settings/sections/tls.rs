@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
+use lockhouse_wire::decode::Choice;
 
 use super::text;
+use crate::settings::decode::Table;
 use crate::settings::key::Key;
 
 /// The settings of TLS.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
     /// A PEM file with the certificate and those between it and its CA.
     pub cert: Option<PathBuf>,
@@ -23,13 +23,11 @@ pub struct TlsSettings {
     /// Whether a client must have a certificate.
     pub client_auth: ClientAuth,
     /// How long browsers are to use nothing but TLS for this host; zero sends no such header.
-    #[serde(deserialize_with = "text::duration")]
     pub hsts: Duration,
 }
 
 /// Whether clients must show a certificate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
     /// A client without a certificate is refused in the handshake.
     #[default]
@@ -37,6 +35,9 @@ pub enum ClientAuth {
     /// A client without a certificate is admitted as well, to present a key or a token.
     Optional,
 }
+
+const CLIENT_AUTH: Choice<ClientAuth> =
+    Choice(&[("required", ClientAuth::Required), ("optional", ClientAuth::Optional)]);
 
 /// The keys of `[tls]`.
 pub(crate) fn keys() -> Vec<Key> {
@@ -64,6 +65,17 @@ impl Default for TlsSettings {
 }
 
 impl TlsSettings {
+    pub(super) fn read(table: &mut Table<'_>) -> Option<Self> {
+        Some(Self {
+            cert: table.optional("cert", text::path),
+            key: table.optional("key", text::path),
+            self_signed: table.optional("self_signed", text::path),
+            client_ca: table.optional("client_ca", text::path),
+            client_auth: table.optional("client_auth", |value| value.choice(&CLIENT_AUTH))?,
+            hsts: table.optional("hsts", text::duration)?,
+        })
+    }
+
     /// Whether TLS is spoken.
     pub fn is_on(&self) -> bool {
         self.cert.is_some() || self.self_signed.is_some()
