@@ -849,7 +849,7 @@
     #connect(socket) {
       this.#socket = socket;
       this.#lastFatal = "";
-      socket.onopen = () => this.#greet(socket);
+      socket.onopen = () => this.#openSession(socket);
       socket.onmessage = (event) => this.#receive(event.data);
       socket.onerror = () => {
       };
@@ -860,7 +860,7 @@
       this.#lose();
       this.#reportUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
     }
-    #greet(socket) {
+    #openSession(socket) {
       this.#withKey(
         (key) => socket === this.#socket && this.#sayHello(socket, key),
         (error) => socket === this.#socket && this.#keyless(error)

@@ -211,7 +211,7 @@ export class Session {
   #connect(socket: WebSocketLike): void {
     this.#socket = socket;
     this.#lastFatal = '';
-    socket.onopen = () => this.#greet(socket);
+    socket.onopen = () => this.#openSession(socket);
     socket.onmessage = (event: { readonly data: unknown }) => this.#receive(event.data);
     socket.onerror = () => {};
     socket.onclose = (event: { readonly code: number }) => this.#closed(event.code);
@@ -223,7 +223,7 @@ export class Session {
     this.#reportUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
   }
 
-  #greet(socket: WebSocketLike): void {
+  #openSession(socket: WebSocketLike): void {
     this.#withKey(
       (key) => socket === this.#socket && this.#sayHello(socket, key),
       (error) => socket === this.#socket && this.#keyless(error),

@@ -24,7 +24,7 @@ struct Args {
     #[arg(long, default_value_t = 7431)]
     port: u16,
 
-    /// How long a seat is held for whoever is paying, from 1s to 1h
+    /// How long a seat is held during the payment, from 1s to 1h
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = hold)]
     hold: Duration,
 

@@ -29,7 +29,7 @@ enum Asked {
     Lock,
     Unlock,
     /// The answer does not matter.
-    UnlockUnheard,
+    UnlockUnanswered,
 }
 
 impl Codec for Redis {
@@ -67,7 +67,7 @@ impl Codec for Redis {
     fn unlock(&mut self, client: usize, answered: bool, out: &mut Vec<u8>) {
         let token = hex(self.tokens[client]);
         put(out, &[&self.unlock, &self.names[client], b"$16\r\n", &token, b"\r\n"]);
-        self.awaited.push_back((client, if answered { Asked::Unlock } else { Asked::UnlockUnheard }));
+        self.awaited.push_back((client, if answered { Asked::Unlock } else { Asked::UnlockUnanswered }));
     }
 
     fn decode(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Option<Decoded>> {
@@ -77,7 +77,7 @@ impl Codec for Redis {
             (b"+OK", Asked::Lock) => Some(Event::Granted(client)),
             (b"$-1", Asked::Lock) => Some(Event::Refused(client)),
             (b":1", Asked::Unlock) => Some(Event::Unlocked(client)),
-            (b":1", Asked::UnlockUnheard) => None,
+            (b":1", Asked::UnlockUnanswered) => None,
             (answer, _) => bail!("Redis answered {:?} to {asked:?}", String::from_utf8_lossy(answer)),
         };
         Ok(Some(Decoded::new(line + 2, event)))

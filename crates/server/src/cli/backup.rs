@@ -50,7 +50,7 @@ pub(super) struct Backup {
 
 /// Restore a backup while the server is stopped.
 ///
-/// The present database is kept aside. As nobody knows what was granted after the backup, fencing tokens go
+/// The present database is kept aside. As the grants after the backup are unknown, fencing tokens go
 /// on far
 /// above those of the backup, and the next server waits for the length of a lease before it grants anything.
 #[derive(Debug, Args)]

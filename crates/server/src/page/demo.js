@@ -41,9 +41,9 @@ async function ask(name, how) {
   const card = entry({ name, mode: how, clientId: me });
   const note = card.querySelector('.note');
   const button = card.appendChild(document.createElement('button'));
-  const tell = (text) => { note.textContent = text; };
+  const show = (text) => { note.textContent = text; };
   let failure;
-  tell('waits');
+  show('waits');
   button.textContent = 'abort';
   button.hidden = !options.signal;
   button.onclick = () => aborter.abort();
@@ -51,20 +51,20 @@ async function ask(name, how) {
   refresh();
   try {
     await client.locks.request(name, options, (lock) => {
-      if (lock === null) return tell('not available');
-      tell(`held, fencing token ${lock.fencingToken}`);
+      if (lock === null) return show('not available');
+      show(`held, fencing token ${lock.fencingToken}`);
       refresh();
       button.hidden = false;
       button.textContent = 'release';
-      return new Promise((release) => { button.onclick = () => { tell('released'); release(); }; });
+      return new Promise((release) => { button.onclick = () => { show('released'); release(); }; });
     });
   } catch (error) {
-    if (aborter.signal.aborted) tell('aborted');
+    if (aborter.signal.aborted) show('aborted');
     else failure = error;
   }
   if (failure) {
     // It stays to be read: until it is dismissed, or the next request.
-    tell(`${failure.name}: ${failure.message}`);
+    show(`${failure.name}: ${failure.message}`);
     card.classList.add('failed');
     button.hidden = false;
     button.textContent = 'dismiss';

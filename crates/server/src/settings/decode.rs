@@ -12,7 +12,7 @@ use super::problem::{SettingsProblem, join};
 use super::tree::{Location, Node, TableEntry, Value};
 
 /// What a value says, or all its faults.
-pub(crate) type Found<T> = Result<T, Vec<SettingsProblem>>;
+pub(crate) type Decoded<T> = Result<T, Vec<SettingsProblem>>;
 
 /// Reads the fields of a table; none without a value or a default for each one that must be there.
 pub(crate) type ReadTable<T> = fn(&mut Table<'_>) -> Option<T>;
@@ -40,12 +40,15 @@ pub(crate) struct Table<'t> {
 
 impl<'t> NodeAt<'t> {
     /// A single value.
-    pub(crate) fn read<T>(self, read: impl FnOnce(Field<'t, &'t Node>) -> Result<T, Violation>) -> Found<T> {
+    pub(crate) fn read<T>(
+        self,
+        read: impl FnOnce(Field<'t, &'t Node>) -> Result<T, Violation>,
+    ) -> Decoded<T> {
         read(Field::new("", self.path, Some(self.node))).map_err(|violation| self.wrong(violation.rule))
     }
 
     /// One of some words.
-    pub(crate) fn choice<T: Copy>(self, rule: &Choice<T>) -> Found<T> {
+    pub(crate) fn choice<T: Copy>(self, rule: &Choice<T>) -> Decoded<T> {
         let words = || {
             let quoted: Vec<String> = rule.0.iter().map(|(word, _)| format!("\"{word}\"")).collect();
             format!("must be {}", quoted.join(" or ")).into()
@@ -54,7 +57,7 @@ impl<'t> NodeAt<'t> {
     }
 
     /// A list.
-    pub(crate) fn list<T>(self, read: impl Fn(NodeAt<'_>) -> Found<T>) -> Found<Vec<T>> {
+    pub(crate) fn list<T>(self, read: impl Fn(NodeAt<'_>) -> Decoded<T>) -> Decoded<Vec<T>> {
         let Value::List(nodes) = &self.node.value else { return Err(self.wrong("must be a list")) };
         let items = nodes.iter().enumerate();
         all(items.map(|(index, node)| read(NodeAt { path: &item_path(self.path, index), node, ..self })))
@@ -62,7 +65,7 @@ impl<'t> NodeAt<'t> {
 
     /// A table whose keys are names of the operator's choice. Of a name that stands there several times the
     /// first fault is reported.
-    pub(crate) fn map<T>(self, read: impl Fn(NodeAt<'_>) -> Found<T>) -> Found<BTreeMap<String, T>> {
+    pub(crate) fn map<T>(self, read: impl Fn(NodeAt<'_>) -> Decoded<T>) -> Decoded<BTreeMap<String, T>> {
         let Value::Table(entries) = &self.node.value else { return Err(self.wrong("must be a table")) };
         let mut wrong = HashSet::new();
         all(entries.iter().filter_map(|TableEntry { key, node, .. }| {
@@ -78,7 +81,7 @@ impl<'t> NodeAt<'t> {
     }
 
     /// A table without a fault.
-    pub(crate) fn table<T>(self, read: ReadTable<T>) -> Found<T> {
+    pub(crate) fn table<T>(self, read: ReadTable<T>) -> Decoded<T> {
         match self.table_in_part(read) {
             (Some(value), problems) if problems.is_empty() => Ok(value),
             (_, problems) => Err(problems),
@@ -99,12 +102,12 @@ impl<'t> NodeAt<'t> {
 }
 
 /// True or false.
-pub(crate) fn flag(value: NodeAt<'_>) -> Found<bool> {
+pub(crate) fn flag(value: NodeAt<'_>) -> Decoded<bool> {
     value.read(|field| field.read(|| format!("must be {FLAG}").into(), FieldValue::flag))
 }
 
 /// All values or all faults.
-fn all<T, C: FromIterator<T>>(items: impl Iterator<Item = Found<T>>) -> Found<C> {
+fn all<T, C: FromIterator<T>>(items: impl Iterator<Item = Decoded<T>>) -> Decoded<C> {
     let mut problems = Vec::new();
     let values = items.filter_map(|item| item.map_err(|wrong| problems.extend(wrong)).ok()).collect();
     if problems.is_empty() { Ok(values) } else { Err(problems) }
@@ -112,7 +115,7 @@ fn all<T, C: FromIterator<T>>(items: impl Iterator<Item = Found<T>>) -> Found<C>
 
 impl<'t> Table<'t> {
     /// The value of a key, or its default; none if there is neither.
-    pub(crate) fn optional<T>(&mut self, key: &'t str, read: impl Fn(NodeAt<'_>) -> Found<T>) -> Option<T> {
+    pub(crate) fn optional<T>(&mut self, key: &'t str, read: impl Fn(NodeAt<'_>) -> Decoded<T>) -> Option<T> {
         self.known.push(key);
         let path = join(self.at.path, key);
         if let Some((index, node)) = self.entry(key) {
@@ -127,7 +130,7 @@ impl<'t> Table<'t> {
 
     /// The value of a key that must be there, or its default. An absent value is reported, and has a default,
     /// only if no value that must be there is absent or wrong before it.
-    pub(crate) fn required<T>(&mut self, key: &'t str, read: impl Fn(NodeAt<'_>) -> Found<T>) -> Option<T> {
+    pub(crate) fn required<T>(&mut self, key: &'t str, read: impl Fn(NodeAt<'_>) -> Decoded<T>) -> Option<T> {
         let path = join(self.at.path, key);
         let reported = self.problems.len();
         let is_missing = self.entry(key).is_none();

@@ -1,11 +1,11 @@
 //! The settings of a server, from a file, the environment and the command line.
 //!
 //! ```text
-//!   command line ─▶ environment ─▶ file ─▶ defaults       the first that says something is heard
+//!   command line ─▶ environment ─▶ file ─▶ defaults       the first that has a value counts
 //!        └──────────────┴─────────────┴─────────┴──▶ tree: each value with its place
 //!                                                      │
 //!   Settings, with defaults in place of wrong values ◀─┴─ decode: Table ─▶ Field ── rule
-//!                                                                            └──▶ problem: place, key, value, rule
+//!                                         place, key, value, rule: problem ◀──┘
 //! ```
 //!
 //! Each section of the file is a type, which reads its table field by field, and a list of its [`Key`]s. The

@@ -144,9 +144,9 @@ impl Sources {
 
     /// Variables that mean nothing, but are written like one that does, with its name.
     pub fn misspelt(&self) -> impl Iterator<Item = (&str, String)> {
-        let unheard =
+        let unknown =
             self.environment.keys().filter(|name| !keys().iter().any(|key| key.variable() == **name));
-        unheard.filter_map(|name| {
+        unknown.filter_map(|name| {
             let known = keys().iter().map(Key::variable);
             let (distance, nearest) =
                 known.map(|known| (strsim::damerau_levenshtein(&known, name), known)).min()?;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_that_is_no_table_is_told_what_it_holds_and_has_its_defaults() {
+    fn a_section_that_is_no_table_is_refused_with_its_keys_and_has_its_defaults() {
         in_part("tls = 7\nauth = []\n", |sources| {
             let (loaded, problems) = sources.load_in_part();
             assert_eq!(loaded.unwrap().settings.tls, super::super::TlsSettings::default());

@@ -19,7 +19,7 @@ const OFTEN: usize = 300;
 const DEEDS: usize = 30;
 
 #[tokio::test]
-async fn repeated_denials_do_not_fill_the_log_and_every_deed_is_logged() {
+async fn repeated_denials_do_not_fill_the_log_and_every_action_is_logged() {
     let folder = tempfile::tempdir().unwrap();
     let key = new_key(folder.path(), &["--id", "ops", "--permission", "claim", "--permission", "operate"]);
     let server = Running::start(folder.path(), &["--config", "f.toml"]);

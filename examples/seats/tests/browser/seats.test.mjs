@@ -30,7 +30,7 @@ describe('the box office', () => {
   };
 
   /**
-   * A browser of somebody of that name, with the hall open in it. What goes wrong in its scripts fails the
+   * A browser of a visitor of that name, with the hall open in it. What goes wrong in its scripts fails the
    * test.
    */
   const visitor = async (t, { url }, name, options = {}) => {

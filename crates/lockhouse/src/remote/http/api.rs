@@ -90,8 +90,8 @@ impl Api {
         let left = Arc::new(Mutex::new(None));
         let (tidy_late, left_behind) = (tidy.clone(), left.clone());
         self.runtime.spawn(async move {
-            if let Err(unheard) = to.send(work.await) {
-                tidy_late(unheard).await;
+            if let Err(undelivered) = to.send(work.await) {
+                tidy_late(undelivered).await;
             }
             // A caller that has left has put this there before the answer could fail to reach it.
             drop(left_behind.lock().take());
@@ -219,8 +219,8 @@ where
         let _until_then = Tidying::begin(self.api);
         *self.left.lock() = Some(Tidying::begin(self.api));
         self.answer.close();
-        if let Ok(unheard) = self.answer.try_recv() {
-            self.api.tidy(tidy(unheard));
+        if let Ok(undelivered) = self.answer.try_recv() {
+            self.api.tidy(tidy(undelivered));
             // The call is over, and looks no more.
             self.left.lock().take();
         }

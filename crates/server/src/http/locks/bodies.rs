@@ -295,7 +295,7 @@ pub(crate) enum How {
     NotNeeded,
 }
 
-/// A lock, as told to whoever asked for it.
+/// A lock, as its owner gets it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GrantedLock {

@@ -50,7 +50,7 @@ impl PartialSchema for NewOwner {
 
 impl ToSchema for NewOwner {}
 
-/// An owner, as told to whoever began it.
+/// An owner, as the caller that began it gets it.
 #[derive(Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OpenedOwner {

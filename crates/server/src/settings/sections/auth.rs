@@ -37,7 +37,7 @@ use lockhouse_wire::decode::Choice;
 use serde::{Deserialize, Serialize};
 
 use super::text;
-use crate::settings::decode::{Found, NodeAt, Table, flag};
+use crate::settings::decode::{Decoded, NodeAt, Table, flag};
 use crate::settings::key::Key;
 
 /// The tenant of a credential that names none.
@@ -250,7 +250,7 @@ impl CertificateSettings {
     }
 }
 
-fn buckets(value: NodeAt<'_>) -> Found<Buckets> {
+fn buckets(value: NodeAt<'_>) -> Decoded<Buckets> {
     value.map(|permissions| permissions.list(|word| word.choice(&PERMISSIONS)))
 }
 

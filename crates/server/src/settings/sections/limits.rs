@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 
 use super::text;
 use crate::bounds::{AGENTS_PER_SESSION, REQUESTS_PER_SESSION};
-use crate::settings::decode::{Found, NodeAt, Table};
+use crate::settings::decode::{Decoded, NodeAt, Table};
 use crate::settings::key::Key;
 use crate::settings::tree::quoted;
 
@@ -243,18 +243,18 @@ fn mib(count: u32) -> usize {
 
 /// A value, as it is written.
 trait Written: Sized {
-    fn read(value: NodeAt<'_>) -> Found<Self>;
+    fn read(value: NodeAt<'_>) -> Decoded<Self>;
 }
 
 impl Written for u32 {
-    fn read(value: NodeAt<'_>) -> Found<Self> {
+    fn read(value: NodeAt<'_>) -> Decoded<Self> {
         // The rule admits no larger number.
         value.read(|field| field.number(&COUNT)).map(|count| count as Self)
     }
 }
 
 impl Written for Duration {
-    fn read(value: NodeAt<'_>) -> Found<Self> {
+    fn read(value: NodeAt<'_>) -> Decoded<Self> {
         text::time(value)
     }
 }

@@ -9,7 +9,7 @@ use lockhouse_wire::decode::Text;
 use serde::Serializer;
 
 use super::lease::Lease;
-use crate::settings::decode::{Found, NodeAt};
+use crate::settings::decode::{Decoded, NodeAt};
 
 /// Reads a duration as people write it, such as `500ms`, `10s` or `1m 30s`.
 ///
@@ -21,22 +21,22 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Any text.
-pub(super) fn string(value: NodeAt<'_>) -> Found<String> {
+pub(super) fn string(value: NodeAt<'_>) -> Decoded<String> {
     value.read(|field| field.string(&Text::ANY))
 }
 
 /// A file or a folder.
-pub(super) fn path(value: NodeAt<'_>) -> Found<PathBuf> {
+pub(super) fn path(value: NodeAt<'_>) -> Decoded<PathBuf> {
     string(value).map(PathBuf::from)
 }
 
 /// A value that is written as one text.
-pub(super) fn parsed<T: FromStr<Err: Display>>(value: NodeAt<'_>) -> Found<T> {
+pub(super) fn parsed<T: FromStr<Err: Display>>(value: NodeAt<'_>) -> Decoded<T> {
     string(value)?.parse().map_err(|error: T::Err| value.wrong(error.to_string()))
 }
 
 /// A host and a port; which addresses they stand for, only the system knows.
-pub(super) fn listen(value: NodeAt<'_>) -> Found<String> {
+pub(super) fn listen(value: NodeAt<'_>) -> Decoded<String> {
     let text = string(value)?;
     match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text),
@@ -45,12 +45,12 @@ pub(super) fn listen(value: NodeAt<'_>) -> Found<String> {
 }
 
 /// The length of a lease.
-pub(super) fn lease(value: NodeAt<'_>) -> Found<Lease> {
+pub(super) fn lease(value: NodeAt<'_>) -> Decoded<Lease> {
     Lease::new(duration(value)?).map_err(|error| value.wrong(error.to_string()))
 }
 
 /// How long a stopping server waits, up to an hour.
-pub(super) fn drain(value: NodeAt<'_>) -> Found<Duration> {
+pub(super) fn drain(value: NodeAt<'_>) -> Decoded<Duration> {
     let length = duration(value)?;
     if length > Duration::from_secs(3600) {
         return Err(value.wrong("draining takes at most 1h"));
@@ -59,12 +59,12 @@ pub(super) fn drain(value: NodeAt<'_>) -> Found<Duration> {
 }
 
 /// Any duration.
-pub(super) fn duration(value: NodeAt<'_>) -> Found<Duration> {
+pub(super) fn duration(value: NodeAt<'_>) -> Decoded<Duration> {
     parse_duration(&string(value)?).map_err(|rule| value.wrong(rule))
 }
 
 /// A time of a limit or of an issuer of tokens, whose bounds are checked apart.
-pub(super) fn time(value: NodeAt<'_>) -> Found<Duration> {
+pub(super) fn time(value: NodeAt<'_>) -> Decoded<Duration> {
     let rule = "must be a duration, which is written like 500ms, 10s or 1m";
     humantime::parse_duration(&string(value)?).map_err(|_| value.wrong(rule))
 }
