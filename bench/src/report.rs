@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 /// The direction that is better.
@@ -118,10 +119,22 @@ pub fn print(figures: &[Figure]) {
     }
 }
 
-/// Writes the figures as a JSON list.
+/// Writes the figures as JSON, with the commit that they are of.
 pub fn write_json(figures: &[Figure], file: &Path) -> Result<()> {
-    let text = serde_json::to_string_pretty(figures)?;
+    let written = serde_json::json!({ "commit": commit()?, "figures": figures });
+    let text = serde_json::to_string_pretty(&written)?;
     fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// The last commit of the project, and whether its code has changed since.
+fn commit() -> Result<String> {
+    let git = |args: &[&str]| -> Result<String> {
+        let output = Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(args).output()?;
+        ensure!(output.status.success(), "git: {}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    };
+    let changes = git(&["status", "--porcelain", "--", "..", ":!../docs"])?;
+    Ok(git(&["rev-parse", "HEAD"])? + if changes.is_empty() { "" } else { ", changed" })
 }
 
 fn cells(figure: &Figure) -> [String; 8] {

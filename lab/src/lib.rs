@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
 mod crash;
+mod evidence;
 mod history;
 mod matrix;
 mod model;

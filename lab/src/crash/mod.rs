@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use xtask::workspace::tree;
 
+use crate::evidence;
 use crate::history::{self, Findings};
 use crate::{Verdict, serving};
 use storm::Storm;
@@ -111,8 +112,7 @@ fn report(args: &Args, judgement: &Findings, counts: &Counts, seconds: f64) -> V
         json["clients"] = counts.done_by.len().into();
         json["seconds"] = seconds.round().into();
         json["counts"] = serde_json::to_value(counts)?;
-        std::fs::write(path, serde_json::to_vec_pretty(&json)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        evidence::write(path, json)?;
     }
     println!("{} events in {seconds:.0} s; {}", judgement.events, summary(counts));
     if judgement.breaches.is_empty() {

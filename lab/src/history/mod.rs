@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use crate::Verdict;
+use crate::evidence;
 use breach::{Breach, Kind, Reporter};
 use owners::OwnerLives;
 use pair::History;
@@ -47,8 +48,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let judgement = judge_file(&args.history)?;
     judgement.show();
     if let Some(path) = &args.json {
-        std::fs::write(path, serde_json::to_vec_pretty(&judgement.json())?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        evidence::write(path, judgement.json())?;
     }
     println!("{}", judgement.total());
     Ok(judgement.breaches.is_empty())

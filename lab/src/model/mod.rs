@@ -21,6 +21,7 @@ use std::time::Instant as Stopwatch;
 use foldhash::fast::FixedState;
 
 use crate::Verdict;
+use crate::evidence;
 use crate::panics::{guarded, silenced};
 use announced::Breach;
 
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
         result["agents"] = action::AGENTS.into();
         result["requestsPerAgent"] = requests.into();
         result["offline"] = offline.as_json(started_offline);
-        std::fs::write(path, serde_json::to_vec_pretty(&result)?)?;
+        evidence::write(path, result)?;
     }
     if breaches == 0 && !enough {
         println!("fewer than {MIN_STATES} states prove too little");

@@ -14,6 +14,7 @@ use random::Random;
 use random::commands::{Story, World, foreign};
 
 use crate::Verdict;
+use crate::evidence;
 use crate::panics::silenced;
 use compare::{Difference, Pair};
 use histogram::Histogram;
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
             "classes": run.histogram.as_map(),
             "seconds": started.elapsed().as_secs_f64(),
         });
-        std::fs::write(path, serde_json::to_vec_pretty(&result)?)?;
+        evidence::write(path, result)?;
     }
     if let Some((story, difference)) = &run.difference {
         println!(

@@ -16,6 +16,7 @@ use super::journal::Written;
 use super::schedule::{self, COMMANDS, FAULTS};
 use super::tally::Tally;
 use crate::Verdict;
+use crate::evidence;
 use crate::history;
 
 /// The number of breaches that are reported.
@@ -54,8 +55,7 @@ pub(super) fn all(args: &Args) -> Verdict {
             "classes": sum.tally.as_map(),
             "seconds": started.elapsed().as_secs_f64(),
         });
-        std::fs::write(path, serde_json::to_vec_pretty(&result)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        evidence::write(path, result)?;
     }
     for (number, breaches) in sum.breaches.iter().take(SHOWN) {
         println!("\nbreach in schedule {number}: {}", breaches.join("\n"));

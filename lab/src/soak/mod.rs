@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use xtask::workspace::tree;
 
 use crate::Verdict;
+use crate::evidence;
 use crate::serving::{self, Crowd, ServerProcess};
 use measure::Sample;
 use tally::Tally;
@@ -81,8 +82,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     }
     let soaked = result?;
     if let Some(path) = &args.json {
-        std::fs::write(path, serde_json::to_vec_pretty(&soaked.json(args))?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        evidence::write(path, soaked.json(args))?;
     }
     for sample in &soaked.tally.samples {
         println!("error: {sample}");

@@ -73,6 +73,19 @@ pub(crate) fn head(root: &Path) -> Result<String> {
     Ok(capture(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root))?.trim().to_owned())
 }
 
+/// The last commit, and whether anything on which results depend has changed since.
+///
+/// # Errors
+///
+/// The project is no clone, or git is missing.
+pub fn commit(root: &Path) -> Result<String> {
+    let others = NOT_UNDER_TEST.map(|path| format!(":!{path}"));
+    let mut status = Command::new("git");
+    status.args(["status", "--porcelain", "--", "."]).args(&others).current_dir(root);
+    let suffix = if capture(&mut status)?.is_empty() { "" } else { ", changed" };
+    Ok(head(root)? + suffix)
+}
+
 fn capture(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
     if !output.status.success() {
