@@ -152,6 +152,20 @@ impl Client {
         Ok(id)
     }
 
+    /// Requests a snapshot after each change, until the session ends.
+    pub(crate) async fn watch(&mut self) -> Result<()> {
+        self.session.last_id += 1;
+        let query = SnapshotQuery { id: self.session.last_id, name: None, detail: false };
+        self.send(Envelope::new(ClientFrame::Watch(query))).await
+    }
+
+    /// Sends a numbered frame of no known type.
+    pub(crate) async fn send_unknown_type(&mut self) -> Result<()> {
+        self.session.seq += 1;
+        let text = format!("{{\"type\":\"nonsense\",\"seq\":{}}}", self.session.seq);
+        Ok(self.socket.send(Message::text(text)).await?)
+    }
+
     async fn call(&mut self, call: ClientCall<'_>) -> Result<()> {
         self.session.seq += 1;
         let frame = ClientFrame::Numbered { seq: self.session.seq, call };

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use lockhouse::core::{Acquire, Mode};
 use random::Random;
 use serde::{Deserialize, Serialize};
@@ -43,11 +43,12 @@ pub(super) struct Tally {
     pub(super) names: u64,
     pub(super) owners: u64,
     pub(super) claims: u64,
+    pub(super) frames: u64,
 }
 
 impl Tally {
     /// The limits that refused the tenant, each with its count.
-    pub(super) fn refusals(&self) -> [(&'static str, u64); 6] {
+    pub(super) fn refusals(&self) -> [(&'static str, u64); 7] {
         [
             ("rate", self.rate),
             ("connections", self.connections),
@@ -55,6 +56,7 @@ impl Tally {
             ("names", self.names),
             ("owners", self.owners),
             ("claims", self.claims),
+            ("frames", self.frames),
         ]
     }
 
@@ -72,6 +74,7 @@ impl Tally {
             names: self.names - before.names,
             owners: self.owners - before.owners,
             claims: self.claims - before.claims,
+            frames: self.frames - before.frames,
         }
     }
 
@@ -83,11 +86,15 @@ impl Tally {
         self.names += more.names;
         self.owners += more.owners;
         self.claims += more.claims;
+        self.frames += more.frames;
     }
 }
 
 /// The number of partitions that a tenant names, which it chooses freely.
 const PARTITIONS: usize = 5;
+
+/// 16-bit units of a name that is too long.
+const TOO_LONG: usize = 5000;
 
 /// Requests that each connection has under way.
 const BATCH: usize = 16;
@@ -209,6 +216,9 @@ impl Crowd {
     /// Sends as fast as it is read, and holds what it can.
     async fn flood(self, mut client: Client, mut random: Random) {
         let mut held = Vec::new();
+        if client.watch().await.is_err() {
+            return;
+        }
         while !self.over.get() {
             // After any end of the connection, another one comes in its place.
             if self.batch(&mut client, &mut random, &mut held).await.is_err() {
@@ -231,27 +241,39 @@ impl Crowd {
             waited_for.push(client.request(&name, acquire).await?);
         }
         waited_for.push(client.query(true).await?);
+        match random.below(100) {
+            0..5 => _ = client.request(&"n".repeat(TOO_LONG), Acquire::Wait(Mode::Exclusive)).await?,
+            5..10 => client.send_unknown_type().await?,
+            10 => bail!("the client breaks off"),
+            _ => {}
+        }
         if held.len() > 2 * BATCH {
             for id in held.drain(..BATCH) {
                 client.release(id).await?;
             }
         }
         while !waited_for.is_empty() {
-            let (id, is_refused) = match client.receive().await? {
+            let (id, error) = match client.receive().await? {
                 Received::Granted { id, .. } => {
                     held.push(id);
-                    (id, false)
+                    (id, None)
                 }
-                Received::Error { id: Some(id), .. } => (id, true),
-                Received::Refused { id } | Received::Snapshot { id, more: false } => (id, false),
+                Received::Error { code: "unknown_type", .. } => {
+                    self.count(|tally| tally.frames += 1);
+                    continue;
+                }
+                Received::Error { id: Some(id), code, .. } => (id, Some(code)),
+                Received::Refused { id } | Received::Snapshot { id, more: false } => (id, None),
                 Received::Lost { id } => {
                     held.retain(|held| *held != id);
                     continue;
                 }
                 _ => continue,
             };
-            waited_for.retain(|asked| *asked != id);
-            self.count(|tally| if is_refused { tally.names += 1 } else { tally.done += 1 });
+            // The watch has snapshots of its own.
+            let Some(index) = waited_for.iter().position(|asked| *asked == id) else { continue };
+            waited_for.swap_remove(index);
+            self.count(|tally| if error.is_some() { tally.names += 1 } else { tally.done += 1 });
         }
         Ok(())
     }

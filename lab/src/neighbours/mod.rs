@@ -26,6 +26,7 @@ use self::crowd::Tally;
 use self::story::{Length, Stage};
 use self::transcript::Transcript;
 use crate::Verdict;
+use crate::evidence;
 use crate::serving::{self, Crowd, ServerProcess};
 
 /// Put a tenant that is at all of its limits beside another one, and see whether that one is told anything
@@ -112,8 +113,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     compared.alone.sort_unstable();
     compared.beside.sort_unstable();
     if let Some(path) = &args.json {
-        fs::write(path, serde_json::to_vec_pretty(&compared.json(args))?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        evidence::write(path, compared.json(args))?;
     }
     for difference in compared.differences.iter().take(SHOWN) {
         println!("error: {difference}");
@@ -351,8 +351,16 @@ mod tests {
 
     fn compared(beside_us: u64) -> Compared {
         let times = |us: u64| vec![Duration::from_micros(us); 200];
-        let neighbour =
-            Tally { done: 1, rate: 100, connections: 9, buckets: 9, names: 9, owners: 9, claims: 9 };
+        let neighbour = Tally {
+            done: 1,
+            rate: 100,
+            connections: 9,
+            buckets: 9,
+            names: 9,
+            owners: 9,
+            claims: 9,
+            frames: 9,
+        };
         let (alone, beside) = (times(100), times(beside_us));
         let meanwhile = Duration::from_secs(2);
         Compared { answers: 5000, differences: Vec::new(), alone, beside, neighbour, meanwhile }
