@@ -8,6 +8,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use lockhouse::{House, LockType, ManualClock, Options, Owner, RecordKind, Wanted};
+use random::Random;
 
 const USERS: usize = 30;
 const RECORDS: u64 = 200;
@@ -52,13 +53,11 @@ struct Day {
 }
 
 /// The dice of one user: the same wishes under every rule.
-struct Dice(u64);
+struct Dice(Random);
 
 impl Dice {
     fn draw(&mut self, (least, most): (u64, u64)) -> u64 {
-        // Knuth's MMIX; the upper bits are good enough for dice.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        least + (self.0 >> 33) % (most - least + 1)
+        least + self.0.below((most - least + 1) as usize) as u64
     }
 
     fn work(&mut self) -> Work {
@@ -92,7 +91,7 @@ async fn day(rule: Rule) -> Day {
     let (mut users, mut agenda) = (Vec::new(), BinaryHeap::new());
     for user in 0..USERS {
         let owner = owners.open(format!("user {user}"), Duration::from_secs(2 * DAY_SECONDS)).await.unwrap();
-        let mut dice = Dice(user as u64);
+        let mut dice = Dice(Random::new(user as u64));
         agenda.push(Reverse((dice.draw(PAUSE_SECONDS), user)));
         users.push(User { owner, dice, at_work: None });
     }
