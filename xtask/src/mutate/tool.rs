@@ -60,8 +60,8 @@ pub(super) struct Found {
     pub(super) unviable: Vec<String>,
 }
 
-/// Tries each change of a shard in the copy, which must have no other bug.
-pub(super) fn run(copy: &Copy, shard: &Shard<'_>, limit: Duration) -> Result<Found> {
+/// Tries each change of a shard in the copy, which must have no other bug; none if this takes too long.
+pub(super) fn run(copy: &Copy, shard: &Shard<'_>, limit: Duration) -> Result<Option<Found>> {
     let folder = copy.target.join("generated");
     let log = copy.target.join("generated.log");
     _ = fs::remove_file(&log);
@@ -83,6 +83,9 @@ pub(super) fn run(copy: &Copy, shard: &Shard<'_>, limit: Duration) -> Result<Fou
     run.env("NEXTEST_PROFILE", "mutants");
     println!("$ {}", shell::line(&run));
     let end = shell::run_logged(&mut run, &log, limit)?;
+    if matches!(end, End::TimedOut(_)) {
+        return Ok(None);
+    }
     // 2: some were missed; 3: some did not end.
     if !matches!(end, End::Exit(0 | 2 | 3)) {
         bail!("{} {}: {end}, see {}", shard.file, shard.part, log.display());
@@ -92,12 +95,12 @@ pub(super) fn run(copy: &Copy, shard: &Shard<'_>, limit: Duration) -> Result<Fou
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         Ok(text.lines().map(ToOwned::to_owned).collect())
     };
-    Ok(Found {
+    Ok(Some(Found {
         caught: lines("caught.txt")?,
         missed: lines("missed.txt")?,
         timeout: lines("timeout.txt")?,
         unviable: lines("unviable.txt")?,
-    })
+    }))
 }
 
 fn cargo_mutants(copy: &Copy, package: &str) -> Command {
