@@ -1,6 +1,6 @@
 //! Rules of files and their lines.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use xtask::style::MAX_FILE_LINES;
 use xtask::style::sources::SourceFile;
@@ -124,6 +124,52 @@ fn every_path_that_the_architecture_names_exists() {
     assert!(named.len() >= 30, "the architecture says where things are: {named:?}");
     let missing: Vec<&&str> = named.iter().filter(|path| !root.join(path).exists()).collect();
     assert!(missing.is_empty(), "ARCHITECTURE.md names paths that are not there: {missing:?}");
+}
+
+#[test]
+fn every_name_that_the_architecture_finds_in_a_file_occurs_there() {
+    let table = architecture().split("\n## ").find(|part| part.starts_with("Where to find\n")).unwrap();
+    let found: Vec<(PathBuf, &str)> = table.lines().flat_map(names_with_files).collect();
+    assert!(found.len() >= 20, "the table says in which file each name is: {found:?}");
+    let occurs = |(path, name): &(PathBuf, &str)| {
+        let file = sources().iter().find(|source| Path::new(&source.name) == path);
+        let has = |word| {
+            file.is_some_and(|file| {
+                file.text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word)
+            })
+        };
+        name.split("::").all(has)
+    };
+    let missing: Vec<String> = found
+        .iter()
+        .filter(|place| !occurs(place))
+        .map(|(path, name)| format!("{} has no `{name}`", path.display()))
+        .collect();
+    forbid("correct the name or the path in the table \"Where to find\" of ARCHITECTURE.md", &missing);
+}
+
+/// The names in a line with the files that they are in: `path`: `name`, or `name` in `path`.
+fn names_with_files(line: &'static str) -> Vec<(PathBuf, &'static str)> {
+    let is_path = |code: &str| code.ends_with(".rs") || code.ends_with(".ts");
+    let is_name = |code: &str| code.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':');
+    // Every second part is a code span.
+    let parts: Vec<&str> = line.split('`').collect();
+    let (mut found, mut path, mut is_after_path) = (Vec::new(), PathBuf::new(), false);
+    for at in (1..parts.len()).step_by(2) {
+        let (before, code, after) = (parts[at - 1], parts[at], parts.get(at + 1).unwrap_or(&""));
+        if is_path(code) {
+            // A short path begins in the folder of the path before it, or in one above that.
+            let exists = |path: &PathBuf| sources().iter().any(|source| Path::new(&source.name) == path);
+            path = path.ancestors().map(|folder| folder.join(code)).find(exists).unwrap_or(code.into());
+            is_after_path = *after == ": ";
+            found.extend((before == " in " && is_name(parts[at - 2])).then(|| (path.clone(), parts[at - 2])));
+        } else {
+            is_after_path &= !before.contains(';');
+            let is_here = is_after_path && *after != " in " || after.starts_with(" in the same file");
+            found.extend((is_here && is_name(code)).then(|| (path.clone(), code)));
+        }
+    }
+    found
 }
 
 #[test]
