@@ -1,5 +1,5 @@
 //! `cargo xtask`: the project's own commands. One file per command; the rings that `test` runs are the table
-//! in `rings.rs`.
+//! in `rings/mod.rs`.
 //!
 //! No command here depends on the product, so all of them work while the product does not compile. The
 //! commands that need the product are in the laboratory, a program of its own, which uses this library.

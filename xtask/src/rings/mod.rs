@@ -86,6 +86,9 @@ pub(crate) const RINGS: &[Ring] = &[
     },
 ];
 
+/// The rings that run no program of the product, or build it themselves.
+pub(crate) const WITHOUT_BUILD: [&str; 3] = ["dist", "lint", SECRETS];
+
 /// The ring that looks at what the others left.
 pub(crate) const SECRETS: &str = "secrets";
 

@@ -20,7 +20,13 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let root = tree::root()?;
     let mut times = Times::default();
     let (mut passed, mut failed) = (0, 0);
-    for (name, prepare) in [("setup", setup::run as fn(&Path) -> Result<()>), ("build", rings::build)] {
+    let is_chosen =
+        |ring: &rings::Ring| args.only.is_empty() || args.only.iter().any(|name| name == ring.name);
+    let mut steps = vec![("setup", setup::run as fn(&Path) -> Result<()>)];
+    if rings::RINGS.iter().any(|ring| is_chosen(ring) && !rings::WITHOUT_BUILD.contains(&ring.name)) {
+        steps.push(("build", rings::build));
+    }
+    for (name, prepare) in steps {
         if let Err(error) = times.of(name, || prepare(&root)) {
             // The rings that can do without go on: more is learnt from one run.
             println!("   {name} failed: {error:#}");
@@ -31,10 +37,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     if args.only != [rings::SECRETS] {
         traces::begin(&tree::traces_folder(&root)?)?;
     }
-    for ring in rings::RINGS
-        .iter()
-        .filter(|ring| args.only.is_empty() || args.only.iter().any(|name| name == ring.name))
-    {
+    for ring in rings::RINGS.iter().filter(|ring| is_chosen(ring)) {
         let result = times.of(ring.name, || rings::run(ring, &root, &stamp))?;
         passed += result.passed();
         failed += result.failed();
