@@ -120,3 +120,35 @@ impl Instant {
         Self(self.0.saturating_add(ms))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use foldhash::fast::FixedState;
+
+    use super::*;
+    use crate::{Acquire, Command, LockManager, Mode, Name, NewAgent, NewRequest, Outcome};
+
+    #[test]
+    fn slots_are_distinct_while_their_owners_live_and_are_reused_afterwards() {
+        let mut manager = LockManager::new(FixedState::default());
+        let mut handle = |command| manager.handle(Instant::default(), command);
+        let mut agents = Vec::new();
+        let mut requests = Vec::new();
+        for name in ["a", "b", "c"] {
+            let Outcome::Joined(agent) = handle(Command::Join(NewAgent::new("any"))) else { panic!() };
+            let name = Name::new(name).expect("a name");
+            let ask = NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive));
+            let Outcome::Granted(grant) = handle(Command::Request(ask)) else { panic!() };
+            agents.push(agent);
+            requests.push(grant.request);
+        }
+        assert_eq!(agents.iter().map(|agent| agent.slot()).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(requests.iter().map(|request| request.slot()).collect::<Vec<_>>(), [0, 1, 2]);
+        handle(Command::End { agent: agents[2] });
+        let Outcome::Joined(agent) = handle(Command::Join(NewAgent::new("any"))) else { panic!() };
+        let ask = NewRequest::new(agent, Name::new("d").expect("a name"), Acquire::Wait(Mode::Exclusive));
+        let Outcome::Granted(grant) = handle(Command::Request(ask)) else { panic!() };
+        assert_eq!((agent.slot(), grant.request.slot()), (2, 2));
+        assert_ne!((agent, grant.request), (agents[2], requests[2]), "an id is never given again");
+    }
+}

@@ -117,3 +117,15 @@ impl Default for Limits {
         Self::DEFAULT
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_lasts_from_a_millisecond_to_thirty_days() {
+        let limits = Limits::DEFAULT;
+        assert_eq!([1, 2_592_000_000].map(|ttl_ms| limits.check_ttl(ttl_ms)), [Ok(()), Ok(())]);
+        assert!([0, 2_592_000_001].iter().all(|ttl_ms| limits.check_ttl(*ttl_ms).is_err()));
+    }
+}
