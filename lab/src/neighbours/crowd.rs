@@ -253,17 +253,17 @@ impl Crowd {
             }
         }
         while !waited_for.is_empty() {
-            let (id, error) = match client.receive().await? {
+            let (id, is_refused) = match client.receive().await? {
                 Received::Granted { id, .. } => {
                     held.push(id);
-                    (id, None)
+                    (id, false)
                 }
                 Received::Error { code: "unknown_type", .. } => {
                     self.count(|tally| tally.frames += 1);
                     continue;
                 }
-                Received::Error { id: Some(id), code, .. } => (id, Some(code)),
-                Received::Refused { id } | Received::Snapshot { id, more: false } => (id, None),
+                Received::Error { id: Some(id), .. } => (id, true),
+                Received::Refused { id } | Received::Snapshot { id, more: false } => (id, false),
                 Received::Lost { id } => {
                     held.retain(|held| *held != id);
                     continue;
@@ -273,7 +273,7 @@ impl Crowd {
             // The watch has snapshots of its own.
             let Some(index) = waited_for.iter().position(|asked| *asked == id) else { continue };
             waited_for.swap_remove(index);
-            self.count(|tally| if error.is_some() { tally.names += 1 } else { tally.done += 1 });
+            self.count(|tally| if is_refused { tally.names += 1 } else { tally.done += 1 });
         }
         Ok(())
     }
