@@ -75,8 +75,12 @@ fn main() -> Result<()> {
         args.slow_syncs.is_none() || args.suite == Some(Suite::Durable),
         "--slow-syncs is for the suite durable: lockhouse-bench durable --slow-syncs MS"
     );
+    let mut commit = None;
     if let Some(file) = &args.json {
-        // Before anything is measured, so that no figures are lost.
+        // Before anything is measured, so that no figures are lost. A given program is of an unknown commit.
+        if args.program.is_none() {
+            commit = Some(report::commit()?);
+        }
         let opened = File::options().append(true).create(true).open(file);
         opened.with_context(|| format!("cannot write {}", file.display()))?;
     }
@@ -98,7 +102,7 @@ fn main() -> Result<()> {
     }
     report::print(&figures);
     if let Some(file) = &args.json {
-        report::write_json(&figures, file)?;
+        report::write_json(&figures, commit.as_deref(), file)?;
     }
     Ok(())
 }

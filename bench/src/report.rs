@@ -119,15 +119,19 @@ pub fn print(figures: &[Figure]) {
     }
 }
 
-/// Writes the figures as JSON, with the commit that they are of.
-pub fn write_json(figures: &[Figure], file: &Path) -> Result<()> {
-    let written = serde_json::json!({ "commit": commit()?, "figures": figures });
+/// Writes the figures as JSON, with the commit that they are of, if it is known.
+pub fn write_json(figures: &[Figure], commit: Option<&str>, file: &Path) -> Result<()> {
+    let written = serde_json::json!({ "commit": commit, "figures": figures });
     let text = serde_json::to_string_pretty(&written)?;
     fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// The last commit of the project, and whether its code has changed since.
-fn commit() -> Result<String> {
+///
+/// # Errors
+///
+/// The project is no clone, or git is missing.
+pub fn commit() -> Result<String> {
     let git = |args: &[&str]| -> Result<String> {
         let output = Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(args).output()?;
         ensure!(output.status.success(), "git: {}", String::from_utf8_lossy(&output.stderr).trim());
