@@ -78,9 +78,12 @@ pub(super) fn run(copy: &Copy, shard: &Shard<'_>, limit: Duration) -> Result<Opt
     if shell::exists("cargo-nextest") {
         run.arg("--test-tool=nextest");
     }
-    run.arg("--").args(shard.subject.tests);
+    // The build, too, takes only these tests.
+    run.args(shard.subject.tests.iter().map(|test| format!("--cargo-arg={test}")));
     // The first failure is the verdict, and a hang is one.
     run.env("NEXTEST_PROFILE", "mutants");
+    // The build of a change takes longer than its tests.
+    run.env("CARGO_PROFILE_MUTANTS_OPT_LEVEL", "0");
     println!("$ {}", shell::line(&run));
     let end = shell::run_logged(&mut run, &log, limit)?;
     if matches!(end, End::TimedOut(_)) {
