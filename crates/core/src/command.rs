@@ -149,9 +149,6 @@ pub struct NewClaim<'a> {
     pub claimant: &'a str,
     /// How long the claim lasts unless it is renewed, in milliseconds.
     pub ttl_ms: u64,
-    /// How long after `now` the TTL begins, in milliseconds: where `now` stands still for moments, the TTL
-    /// would otherwise be cut short.
-    pub late_ms: u64,
     /// The seed from which its secret is derived.
     pub seed: SecretSeed,
     /// Shown to others.
@@ -233,8 +230,6 @@ pub enum Command<'a> {
         name: Name<'a>,
         /// The token of the claim; `None`: the caller has shown no secret of a claim.
         token: Option<FencingToken>,
-        /// As in [`NewClaim`].
-        late_ms: u64,
     },
     /// Gives a claim back. Answer: `ClaimReleased`, or `Refused` as expired or lost.
     ReleaseClaim {

@@ -121,6 +121,63 @@ impl Instant {
     }
 }
 
+/// The time of a command, by a clock that moves in ticks.
+///
+/// The tick decides what has ended. Deadlines begin later, at the instant of the command, as far as it is
+/// known: a tick may be old, and no lease, longest hold or TTL is cut short by that. An [`Instant`] is the
+/// time of a command that comes with its tick.
+///
+/// ```
+/// use lockhouse_core::{Instant, Now};
+///
+/// let now = Now::late(Instant::from_millis(1000), 80);
+/// assert_eq!(now.tick(), Instant::from_millis(1000));
+/// assert_eq!(now.deadline(500), Instant::from_millis(1580));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    tick: Instant,
+    late_ms: u64,
+}
+
+impl Now {
+    /// A command that comes so many milliseconds after its tick; the next tick is no earlier than that.
+    pub const fn late(tick: Instant, late_ms: u64) -> Self {
+        Self { tick, late_ms }
+    }
+
+    /// The latest tick.
+    #[inline]
+    pub const fn tick(self) -> Instant {
+        self.tick
+    }
+
+    /// The end of something that begins now and lasts so many milliseconds; saturates.
+    #[inline]
+    #[must_use]
+    pub const fn deadline(self, length_ms: u64) -> Instant {
+        self.tick.plus_millis(self.late_ms).plus_millis(length_ms)
+    }
+
+    /// The same command at that tick, if the tick is later than its own.
+    #[inline]
+    #[must_use]
+    pub fn not_before(self, tick: Instant) -> Self {
+        if tick <= self.tick {
+            return self;
+        }
+        let came = self.deadline(0);
+        Self { tick, late_ms: came.0.saturating_sub(tick.0) }
+    }
+}
+
+impl From<Instant> for Now {
+    #[inline]
+    fn from(tick: Instant) -> Self {
+        Self::late(tick, 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use foldhash::fast::FixedState;

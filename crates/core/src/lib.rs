@@ -45,7 +45,7 @@ pub use command::{
     Acquire, Command, GrantToUndo, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,
     Unlock,
 };
-pub use id::{AgentId, FencingToken, Instant, OwnerId, RequestId, SecretSeed};
+pub use id::{AgentId, FencingToken, Instant, Now, OwnerId, RequestId, SecretSeed};
 pub use limits::{CLIENT_ID_BYTES, Limits};
 pub use manager::{LockManager, ReplayError, RequestStatus};
 pub use name::{InvalidName, Name, NameBuf};

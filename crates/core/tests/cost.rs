@@ -58,8 +58,7 @@ impl World {
 
     fn claim(&mut self, name: &str, ttl_ms: u64) -> FencingToken {
         let name = Name::new(name).expect("no hyphen");
-        let new =
-            NewClaim { name, claimant: "claimant", ttl_ms, late_ms: 0, seed: SecretSeed(1), metadata: None };
+        let new = NewClaim { name, claimant: "claimant", ttl_ms, seed: SecretSeed(1), metadata: None };
         match self.handle(Command::Claim(new)) {
             Outcome::Claimed(grant) => grant.token,
             other => panic!("{other:?}"),
@@ -212,7 +211,7 @@ fn a_lock_that_is_held_already_is_found_at_once_among_many_holders() {
 fn renewing_a_claim_among_many_costs_what_it_costs_alone() {
     fn renews(world: &mut World, token: FencingToken) -> Duration {
         let name = Name::new("mine").expect("no hyphen");
-        let renew = Command::RenewClaim { name, token: Some(token), late_ms: 0 };
+        let renew = Command::RenewClaim { name, token: Some(token) };
         timed(|| {
             for _ in 0..1_000 {
                 assert!(matches!(world.handle(renew), Outcome::ClaimRenewed { .. }));

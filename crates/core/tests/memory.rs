@@ -146,14 +146,8 @@ fn lock(manager: &mut LockManager<FixedState>, owner: OwnerId, names: &[String])
 
 fn claim(manager: &mut LockManager<FixedState>, name: &str, seed: u64) -> lockhouse_core::FencingToken {
     let name = Name::new(name).expect("no hyphen");
-    let new = NewClaim {
-        name,
-        claimant: "claimant",
-        ttl_ms: 1_000,
-        late_ms: 0,
-        seed: SecretSeed(seed),
-        metadata: Some("m"),
-    };
+    let new =
+        NewClaim { name, claimant: "claimant", ttl_ms: 1_000, seed: SecretSeed(seed), metadata: Some("m") };
     match manager.handle(NOW, Command::Claim(new)) {
         Outcome::Claimed(grant) => grant.token,
         other => panic!("{other:?}"),

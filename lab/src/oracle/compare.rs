@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     AgentId, AssignmentRecord, AssignmentView, Change, ClaimRecord, Command, Effect, Instant, LockManager,
-    Mode, NameBuf, Outcome, OwnerRecord, OwnerView, RequestId, RequestStatus, Snapshot,
+    Mode, NameBuf, Now, Outcome, OwnerRecord, OwnerView, RequestId, RequestStatus, Snapshot,
 };
 use random::commands::{Action, Durable, Labels, Lists, Present, Start, Step, View};
 
@@ -120,8 +120,10 @@ impl Pair {
     }
 
     fn compare_outcomes(&mut self, action: &Action, command: Command<'_>) -> Result<Outcome, Difference> {
-        let ours = self.core.handle(self.now, command);
-        let theirs = self.literal.handle(self.now, command, fresh(&ours));
+        // Commands come with the tick, or up to half a second later.
+        let now = Now::late(self.now, self.steps as u64 % 6 * 100);
+        let ours = self.core.handle(now, command);
+        let theirs = self.literal.handle(now, command, fresh(&ours));
         let theirs = theirs.map_err(|_| format!("the core answers {ours:?}, though it should not refuse"))?;
         match (&ours, &theirs) {
             (Outcome::Snapshot(ours), Outcome::Snapshot(theirs)) => compare_snapshots(ours, theirs)?,
@@ -162,7 +164,7 @@ impl Pair {
         }
         let no_ids = Fresh { agent: None, request: None };
         let ours = self.core.handle(self.now, Command::Snapshot);
-        let theirs = self.literal.handle(self.now, Command::Snapshot, no_ids);
+        let theirs = self.literal.handle(self.now.into(), Command::Snapshot, no_ids);
         if let (Outcome::Snapshot(ours), Ok(Outcome::Snapshot(theirs))) = (ours, theirs) {
             compare_snapshots(&ours, &theirs)?;
         }

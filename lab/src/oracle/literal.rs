@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use claims::Claim;
 use lockhouse_core::{
     Acquire, AgentId, AssignmentRecord, Change, Command, Effect, FencingToken, Grant, Holder, Instant,
-    Limits, LockState, LossReason, Mode, Name, NameBuf, NewRequest, Outcome, OwnerId, Party, Refusal,
+    Limits, LockState, LossReason, Mode, Name, NameBuf, NewRequest, Now, Outcome, OwnerId, Party, Refusal,
     RequestId, Snapshot, SnapshotEntry,
 };
 use offline::{Owner, Row};
@@ -39,6 +39,8 @@ pub(super) struct Literal {
     last_token: u64,
     reserved: u64,
     /// Counts all that begins, so that ages compare.
+    /// The instant of the present command, from which deadlines count. Its tick may be earlier.
+    came: Instant,
     births: u64,
     closed: bool,
     owners: Vec<Owner>,
@@ -107,6 +109,7 @@ impl Literal {
             effects: Vec::new(),
             last_token: token_mark,
             reserved: token_mark,
+            came: Instant::default(),
             births: 0,
             closed: false,
             owners: Vec::new(),
@@ -119,16 +122,18 @@ impl Literal {
 
     pub(super) fn handle(
         &mut self,
-        now: Instant,
+        now: Now,
         command: Command<'_>,
         fresh: Fresh,
     ) -> Result<Outcome, Unnamed> {
+        self.came = now.deadline(0);
+        let now = now.tick();
         Ok(match command {
-            Command::Join(agent) => self.join(now, agent, fresh.agent)?,
+            Command::Join(agent) => self.join(agent, fresh.agent)?,
             Command::Request(request) => self.request_a_lock(now, &request, fresh.request)?,
             Command::Abort { request } => Outcome::Aborted { pending: self.abort_by_id(now, request) },
             Command::Release { request } => Outcome::Released { held: self.release_by_id(now, request) },
-            Command::Renew { agent } => Outcome::Renewed { alive: self.renew(now, agent) },
+            Command::Renew { agent } => Outcome::Renewed { alive: self.renew(agent) },
             Command::End { agent } => Outcome::Ended { alive: self.end(now, agent) },
             Command::Snapshot => Outcome::Snapshot(self.snapshot_the_lock_state()),
             Command::Close => {
@@ -347,7 +352,7 @@ impl Literal {
 
     fn grant(&mut self, now: Instant, request: Request, token: FencingToken) {
         let (agent, grant) = (request.agent, Grant { request: request.id, token });
-        let expires = request.max_hold_ms.map(|ms| now.plus_millis(ms));
+        let expires = request.max_hold_ms.map(|ms| self.came.plus_millis(ms));
         let born = self.birth();
         // 2.13: append lock to the held set.
         self.held.push(Lock { request, token, since: now, expires, born });

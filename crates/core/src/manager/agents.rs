@@ -5,17 +5,17 @@ use std::hash::BuildHasher;
 use super::LockManager;
 use super::tables::deadlines::Due;
 use super::tables::table::{ArmedLease, Tenure};
-use crate::{AgentId, ClaimEnd, Effect, EndReason, Instant, LossReason, NewAgent, Refusal};
+use crate::{AgentId, ClaimEnd, Effect, EndReason, Instant, LossReason, NewAgent, Now, Refusal};
 
 impl<S: BuildHasher> LockManager<S> {
-    pub(super) fn join(&mut self, now: Instant, agent: NewAgent<'_>) -> Result<AgentId, Refusal> {
+    pub(super) fn join(&mut self, now: Now, agent: NewAgent<'_>) -> Result<AgentId, Refusal> {
         let limit = self.limits.agents;
         if self.table.agents() >= limit as usize {
             return Err(Refusal::TooManyAgents { limit });
         }
         let id = self.table.add_party(agent.client_id, None);
         if let Some(length_ms) = agent.lease_ms {
-            self.give_lease(id, length_ms, now.plus_millis(length_ms));
+            self.give_lease(id, length_ms, now.deadline(length_ms));
         }
         Ok(id)
     }
@@ -26,10 +26,10 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// O(1): the armed deadline notices the renewal when it fires.
-    pub(super) fn renew(&mut self, now: Instant, agent: AgentId) -> bool {
+    pub(super) fn renew(&mut self, now: Now, agent: AgentId) -> bool {
         let Some(party) = self.table.party_mut(agent) else { return false };
         if let Some(lease) = &mut party.lease {
-            lease.ends = now.plus_millis(lease.length_ms);
+            lease.ends = now.deadline(lease.length_ms);
         }
         true
     }
@@ -38,7 +38,7 @@ impl<S: BuildHasher> LockManager<S> {
     ///
     /// All requests and locks of the agent are removed before any queue is processed, so that none of its own
     /// requests is granted in between.
-    pub(super) fn terminate_remaining_locks_and_requests(&mut self, now: Instant, agent: AgentId) -> bool {
+    pub(super) fn terminate_remaining_locks_and_requests(&mut self, now: Now, agent: AgentId) -> bool {
         let Some(party) = self.table.party_mut(agent) else { return false };
         if let Some(lease) = party.lease {
             self.deadlines.disarm_lease(agent, lease.armed);
@@ -49,7 +49,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Ends the due party, lock or claim, unless it was renewed.
-    pub(super) fn expire(&mut self, now: Instant, due: Due) {
+    pub(super) fn expire(&mut self, now: Now, due: Due) {
         match due {
             Due::Hold(entry) => {
                 // Only held locks and claims arm such a deadline, and their removal disarms it.

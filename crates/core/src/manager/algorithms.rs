@@ -8,7 +8,7 @@ use super::tables::arena::KEPT;
 use super::tables::list::{ByName, NONE};
 use super::tables::table::{Extras, HeldToken, Removed, Tenure};
 use crate::{
-    Acquire, ClaimEnd, Effect, FencingToken, Grant, Instant, LockEnd, LossReason, Mode, NewRequest, Outcome,
+    Acquire, ClaimEnd, Effect, FencingToken, Grant, LockEnd, LossReason, Mode, NewRequest, Now, Outcome,
     Refusal, RequestId,
 };
 
@@ -20,7 +20,12 @@ impl<S: BuildHasher> LockManager<S> {
     ///
     /// The refusal that would be [`Outcome::Refused`].
     #[inline]
-    pub fn request_a_lock(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
+    pub fn request_a_lock(
+        &mut self,
+        now: impl Into<Now>,
+        request: &NewRequest<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let now = now.into();
         self.check_bounds(request)?;
         let limit = self.limits.names;
         let Some(name) = self.table.name_slot(request.name, limit) else {
@@ -41,7 +46,7 @@ impl<S: BuildHasher> LockManager<S> {
             }
         };
         let tenure = Tenure::Agent(request.agent.slot);
-        let id = self.table.add_entry(now, name, tenure, request.acquire.mode(), extras(request));
+        let id = self.table.add_entry(now.tick(), name, tenure, request.acquire.mode(), extras(request));
         if must_wait {
             if if_available {
                 self.table.entries[id.slot].wait_until_recovered();
@@ -56,7 +61,8 @@ impl<S: BuildHasher> LockManager<S> {
     /// [`Command::Release`](crate::Command::Release), for callers that have no other command to carry out.
     /// Returns whether the lock was held.
     #[inline]
-    pub fn release_the_lock(&mut self, now: Instant, request: RequestId) -> bool {
+    pub fn release_the_lock(&mut self, now: impl Into<Now>, request: RequestId) -> bool {
+        let now = now.into();
         let held = self.table.entry(request).is_some_and(|entry| entry.token.is_some());
         if held {
             self.remove_and_process(now, request.slot);
@@ -65,7 +71,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// <https://w3c.github.io/web-locks/#abort-the-request>
-    pub(super) fn abort_the_request(&mut self, now: Instant, request: RequestId) -> bool {
+    pub(super) fn abort_the_request(&mut self, now: Now, request: RequestId) -> bool {
         let pending = self.table.entry(request).is_some_and(|entry| entry.token.is_none());
         if pending {
             self.remove_and_process(now, request.slot);
@@ -75,7 +81,7 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// <https://w3c.github.io/web-locks/#process-the-lock-request-queue>, for each name that has lost a
     /// request or a lock since; the names in the order in which they first did.
-    pub(super) fn process_touched(&mut self, now: Instant) {
+    pub(super) fn process_touched(&mut self, now: Now) {
         let mut at = 0;
         while let Some(&name) = self.touched.get(at) {
             at += 1;
@@ -92,7 +98,7 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The same for the names that a crowd has left, for at most `most` of them. Returns whether that was
     /// all.
-    pub(super) fn process_deferred(&mut self, now: Instant, most: usize) -> bool {
+    pub(super) fn process_deferred(&mut self, now: Now, most: usize) -> bool {
         let mut processed = 0;
         while let Some(&name) = self.deferred.front() {
             // The name may have been forgotten meanwhile. If its slot has another name by now, processing
@@ -119,19 +125,19 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     #[inline]
-    pub(super) fn remove_and_process(&mut self, now: Instant, slot: u32) {
+    pub(super) fn remove_and_process(&mut self, now: Now, slot: u32) {
         let removed = self.remove(slot);
         self.process(now, removed.name);
     }
 
     #[inline]
-    pub(super) fn process(&mut self, now: Instant, name: u32) {
+    pub(super) fn process(&mut self, now: Now, name: u32) {
         self.process_the_lock_request_queue(now, name);
         self.table.forget_if_idle(name);
     }
 
     #[inline]
-    fn process_the_lock_request_queue(&mut self, now: Instant, name: u32) {
+    fn process_the_lock_request_queue(&mut self, now: Now, name: u32) {
         loop {
             let head = self.table.names[name].queue.head;
             if head == NONE || !self.is_grantable(name, self.table.entries[head].mode) {
@@ -143,7 +149,7 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// A request leaves the queue of its name and becomes a lock, and its agent gets an effect.
     #[inline]
-    pub(super) fn grant_pending(&mut self, now: Instant, name: u32, slot: u32) {
+    pub(super) fn grant_pending(&mut self, now: Now, name: u32, slot: u32) {
         let queue = &mut self.table.names[name];
         queue.queue.remove::<ByName>(&mut self.table.entries, slot);
         queue.queued -= 1;
@@ -167,12 +173,12 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// The first half of a steal: every holder of the name loses it, whatever its kind.
-    fn steal(&mut self, now: Instant, name: u32) {
+    fn steal(&mut self, now: Now, name: u32) {
         self.fence_stolen(name);
         self.break_all_locks(now, name, LossReason::Stolen);
     }
 
-    pub(super) fn break_all_locks(&mut self, now: Instant, name: u32, reason: LossReason) {
+    pub(super) fn break_all_locks(&mut self, now: Now, name: u32, reason: LossReason) {
         loop {
             let victim = self.table.names[name].held.head;
             if victim == NONE {
@@ -212,25 +218,25 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     #[inline]
-    pub(super) fn grant(&mut self, now: Instant, name: u32, slot: u32) -> Grant {
+    pub(super) fn grant(&mut self, now: Now, name: u32, slot: u32) -> Grant {
         let token = FencingToken::new(self.next_number());
         self.hold(now, name, slot, token)
     }
 
     /// An entry that is in no list of its name becomes a lock with that token.
     #[inline]
-    pub(super) fn hold(&mut self, now: Instant, name: u32, slot: u32, token: FencingToken) -> Grant {
+    pub(super) fn hold(&mut self, now: Now, name: u32, slot: u32, token: FencingToken) -> Grant {
         debug_assert!(self.fits(name, self.table.entries[slot].mode), "a holder keeps the lock out");
         let entry = &mut self.table.entries[slot];
         debug_assert!(entry.token.is_none(), "a lock is granted once");
         entry.token = Some(HeldToken::new(token));
-        entry.since = now;
+        entry.since = now.tick();
         let request = RequestId { slot, serial: entry.serial };
         let extras = entry.extras;
         self.table.names[name].held.push_back::<ByName>(&mut self.table.entries, slot);
         if extras != NONE {
             let extras = &mut self.table.extras[extras];
-            extras.expires = extras.max_hold_ms.map(|length| now.plus_millis(length));
+            extras.expires = extras.max_hold_ms.map(|length| now.deadline(length));
             self.deadlines.arm_hold(request, extras.expires);
         }
         Grant { request, token }

@@ -11,7 +11,7 @@ use super::LockManager;
 use super::tables::table::{ArmedLease, ClaimDetails, Extras, Tenure};
 use crate::{
     AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, FencingToken, Instant, Mode, Name, NameBuf,
-    NewClaim, Outcome, Refusal, SecretSeed,
+    NewClaim, Now, Outcome, Refusal, SecretSeed,
 };
 
 /// An assignment of a name to a claimant, made by a final claim. An assignment is no hold: it excludes only
@@ -64,7 +64,7 @@ impl Deref for AssignmentIndex {
 }
 
 impl<S: BuildHasher> LockManager<S> {
-    pub(super) fn claim(&mut self, now: Instant, new: &NewClaim<'_>) -> Result<ClaimGrant, Refusal> {
+    pub(super) fn claim(&mut self, now: Now, new: &NewClaim<'_>) -> Result<ClaimGrant, Refusal> {
         let limits = self.limits;
         limits.check_name(new.name)?;
         limits.check_label(new.claimant)?;
@@ -82,14 +82,14 @@ impl<S: BuildHasher> LockManager<S> {
         self.check_entries(1)?;
         let name = self.table.name_slot(new.name, limits.names);
         let name = name.ok_or(Refusal::TooManyNames { limit: limits.names })?;
-        let expires = now.plus_millis(new.late_ms).plus_millis(new.ttl_ms);
+        let expires = now.deadline(new.ttl_ms);
         let token = FencingToken::new(self.next_number());
         let claim = ClaimRecord {
             name: new.name.to_buf(),
             claimant: new.claimant.into(),
             token,
             ttl_ms: new.ttl_ms,
-            since: now,
+            since: now.tick(),
             seed: new.seed,
             metadata: new.metadata.map(Into::into),
         };
@@ -105,28 +105,27 @@ impl<S: BuildHasher> LockManager<S> {
         let claim = self.table.claims.insert(claim);
         let extras = record.metadata.clone().map(|text| Extras { metadata: Some(text), ..Extras::default() });
         let entry = self.table.add_entry(record.since, name, Tenure::Ttl(claim), Mode::Exclusive, extras);
-        self.hold(record.since, name, entry.slot, record.token);
+        self.hold(record.since.into(), name, entry.slot, record.token);
         self.deadlines.arm_hold(entry, Some(expires));
     }
 
     /// O(1): the armed deadline notices the renewal when it fires.
     pub(super) fn renew_claim(
         &mut self,
-        now: Instant,
+        now: Now,
         name: Name<'_>,
         token: Option<FencingToken>,
-        late_ms: u64,
     ) -> Result<Instant, Refusal> {
         let (slot, claim) = self.current_claim(now, name, token)?;
         let at_most = self.table.entries[slot].since.plus_millis(self.limits.ttl_ms.1);
         let lease = &mut self.table.claims[claim].lease;
-        lease.ends = lease.ends.max(now.plus_millis(late_ms).plus_millis(lease.length_ms).min(at_most));
+        lease.ends = lease.ends.max(now.deadline(lease.length_ms).min(at_most));
         Ok(lease.ends)
     }
 
     pub(super) fn release_claim(
         &mut self,
-        now: Instant,
+        now: Now,
         name: Name<'_>,
         token: Option<FencingToken>,
     ) -> Result<Outcome, Refusal> {
@@ -140,7 +139,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// Check, assign, delete: one step, one change.
     pub(super) fn finalize(
         &mut self,
-        now: Instant,
+        now: Now,
         name: Name<'_>,
         token: Option<FencingToken>,
     ) -> Result<Box<AssignmentRecord>, Refusal> {
@@ -152,7 +151,7 @@ impl<S: BuildHasher> LockManager<S> {
         let (slot, claim) = self.current_claim(now, name, token)?;
         let token = self.table.entries[slot].held_token();
         let ClaimDetails { ref claimant, seed, .. } = self.table.claims[claim];
-        let assignment = StoredAssignment { claimant: claimant.clone(), token, since: now, seed };
+        let assignment = StoredAssignment { claimant: claimant.clone(), token, since: now.tick(), seed };
         let assigned = record(name, &assignment);
         self.assignments.insert(name.to_buf(), assignment);
         self.change(Change::Assigned(assigned.clone()));
@@ -160,7 +159,7 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(Box::new(assigned))
     }
 
-    pub(super) fn unassign(&mut self, now: Instant, name: Name<'_>, token: Option<FencingToken>) -> bool {
+    pub(super) fn unassign(&mut self, now: Now, name: Name<'_>, token: Option<FencingToken>) -> bool {
         let name = name.to_buf();
         let Some(standing) = self.assignments.get(&name) else { return false };
         let stands = standing.token;
@@ -168,24 +167,24 @@ impl<S: BuildHasher> LockManager<S> {
             return false;
         }
         self.assignments.remove(&name);
-        self.change(Change::Unassigned { name, token: stands, at: now });
+        self.change(Change::Unassigned { name, token: stands, at: now.tick() });
         true
     }
 
     /// A claim ends without having been made final. Its name is still to be processed.
-    pub(super) fn end_claim(&mut self, now: Instant, slot: u32, reason: ClaimEnd) {
+    pub(super) fn end_claim(&mut self, now: Now, slot: u32, reason: ClaimEnd) {
         let entry = &self.table.entries[slot];
         let name = self.table.names[entry.name].name.clone();
         let token = entry.held_token();
         self.remove(slot);
-        self.change(Change::Unclaimed { name, token, reason, at: now });
+        self.change(Change::Unclaimed { name, token, reason, at: now.tick() });
     }
 
     /// A claim whose time is over counts as absent, whether or not the timeout has come.
-    pub(super) fn expire_claim_if_due(&mut self, now: Instant, name: Name<'_>) {
+    pub(super) fn expire_claim_if_due(&mut self, now: Now, name: Name<'_>) {
         let Some(name) = self.table.find_name(name) else { return };
         let Some((slot, claim)) = self.claim_on(name) else { return };
-        if self.table.claims[claim].lease.ends <= now {
+        if self.table.claims[claim].lease.ends <= now.tick() {
             self.end_claim(now, slot, ClaimEnd::Expired);
             self.process(now, name);
         }
@@ -202,7 +201,7 @@ impl<S: BuildHasher> LockManager<S> {
 
     fn current_claim(
         &mut self,
-        now: Instant,
+        now: Now,
         name: Name<'_>,
         token: Option<FencingToken>,
     ) -> Result<(u32, u32), Refusal> {
@@ -253,12 +252,13 @@ mod tests {
         let mut manager = LockManager::new(FixedState::default());
         let name = Name::new("n").unwrap();
         let at = Instant::from_millis;
-        let new =
-            NewClaim { name, claimant: "", ttl_ms: 100, late_ms: 80, seed: SecretSeed(1), metadata: None };
-        let Outcome::Claimed(claim) = manager.handle(at(0), Command::Claim(new)) else { panic!() };
+        let new = NewClaim { name, claimant: "", ttl_ms: 100, seed: SecretSeed(1), metadata: None };
+        let Outcome::Claimed(claim) = manager.handle(Now::late(at(0), 80), Command::Claim(new)) else {
+            panic!()
+        };
         assert_eq!(claim.expires, at(180));
         let mut renew = |now| {
-            manager.handle(at(now), Command::RenewClaim { name, token: Some(claim.token), late_ms: 500 })
+            manager.handle(Now::late(at(now), 500), Command::RenewClaim { name, token: Some(claim.token) })
         };
         assert_eq!(renew(179), Outcome::ClaimRenewed { expires: at(779) });
         assert_eq!(renew(778), Outcome::ClaimRenewed { expires: at(1378) });

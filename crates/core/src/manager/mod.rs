@@ -22,7 +22,7 @@ use tables::deadlines::Deadlines;
 use tables::table::LockTable;
 pub use views::RequestStatus;
 
-use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Refusal};
+use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Now, Outcome, Refusal};
 
 /// The lock manager of one storage bucket. <https://w3c.github.io/web-locks/#lock-manager>
 ///
@@ -106,9 +106,10 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Carries out a whole command and returns its outcome. Its effects on others wait in
-    /// [`poll_effect`](Self::poll_effect). `now` must not be earlier than at any call before.
+    /// [`poll_effect`](Self::poll_effect). The tick of `now` must not be earlier than at any call before.
     #[inline]
-    pub fn handle(&mut self, now: Instant, command: Command<'_>) -> Outcome {
+    pub fn handle(&mut self, now: impl Into<Now>, command: Command<'_>) -> Outcome {
+        let now = now.into();
         match command {
             Command::Request(request) => match self.request_a_lock(now, &request) {
                 Ok(outcome) => outcome,
@@ -131,7 +132,7 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// Separate, so that the commands of web locks stay small where they are inlined.
     #[inline(never)]
-    fn handle_uncommon(&mut self, now: Instant, command: Command<'_>) -> Result<Outcome, Refusal> {
+    fn handle_uncommon(&mut self, now: Now, command: Command<'_>) -> Result<Outcome, Refusal> {
         Ok(match command {
             Command::OpenOwner(owner) => Outcome::OwnerOpened(self.open_owner(now, &owner)?),
             Command::Touch { owner } => Outcome::Renewed { alive: self.touch_owner(now, owner) },
@@ -140,8 +141,8 @@ impl<S: BuildHasher> LockManager<S> {
             Command::Unlock { owner, locks } => Outcome::Unlocked { count: self.unlock(now, owner, locks) },
             Command::Undo { owner, locks } => Outcome::Undone { count: self.undo(now, owner, locks) },
             Command::Claim(claim) => Outcome::Claimed(self.claim(now, &claim)?),
-            Command::RenewClaim { name, token, late_ms } => {
-                Outcome::ClaimRenewed { expires: self.renew_claim(now, name, token, late_ms)? }
+            Command::RenewClaim { name, token } => {
+                Outcome::ClaimRenewed { expires: self.renew_claim(now, name, token)? }
             }
             Command::ReleaseClaim { name, token } => self.release_claim(now, name, token)?,
             Command::Finalize { name, token } => Outcome::Finalized(self.finalize(now, name, token)?),
@@ -161,6 +162,12 @@ impl<S: BuildHasher> LockManager<S> {
             | Command::End { .. }
             | Command::Snapshot => unreachable!("these are carried out by `handle`"),
         })
+    }
+
+    /// Whether a command may set a deadline of a request that waits, apart from its own.
+    #[inline]
+    pub fn may_set_deadline(&self) -> bool {
+        self.table.has_extras()
     }
 
     /// Whether there is an effect to [poll](Self::poll_effect).
@@ -212,7 +219,8 @@ impl<S: BuildHasher> LockManager<S> {
     ///
     /// Each party, lock or claim whose deadline is at or before `due` ends at `now`, which may be later: time
     /// goes on while a crowd ends.
-    pub fn handle_timeout_in_part(&mut self, due: Instant, now: Instant, most: usize) -> bool {
+    pub fn handle_timeout_in_part(&mut self, due: Instant, now: impl Into<Now>, most: usize) -> bool {
+        let now = now.into();
         let mut may_do = most;
         while may_do > 0
             && let Some(ended) = self.deadlines.pop_due(due)

@@ -8,7 +8,7 @@ use super::tables::list::{ByName, ByParty};
 use super::tables::table::{Extras, HeldToken, Tenure};
 use crate::{
     Acquired, Change, Conflict, FencingToken, GrantToUndo, Instant, LockEnd, LockRecord, Mode, Name,
-    NewLocks, OwnedLock, OwnerId, Refusal, Unlock,
+    NewLocks, Now, OwnedLock, OwnerId, Refusal, Unlock,
 };
 
 /// The need of one name of a command.
@@ -24,7 +24,7 @@ enum Need {
 
 impl<S: BuildHasher> LockManager<S> {
     /// "Acquire lock", for all the names or for none.
-    pub(super) fn lock(&mut self, now: Instant, new: &NewLocks<'_>) -> Result<Vec<OwnedLock>, Refusal> {
+    pub(super) fn lock(&mut self, now: Now, new: &NewLocks<'_>) -> Result<Vec<OwnedLock>, Refusal> {
         let party = self.live_owner(now, new.owner).ok_or(Refusal::UnknownOwner)?;
         self.check_locks(new)?;
         let (names, places) = distinct(new.locks);
@@ -42,7 +42,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// "Release lock": locks that do not match stay. Returns how many were released.
-    pub(super) fn unlock(&mut self, now: Instant, owner: OwnerId, locks: Unlock<'_>) -> usize {
+    pub(super) fn unlock(&mut self, now: Now, owner: OwnerId, locks: Unlock<'_>) -> usize {
         let Some(party) = self.live_owner(now, owner) else { return 0 };
         let count = match locks {
             Unlock::These(locks) => {
@@ -60,7 +60,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Takes back the grants of a failed step. Returns how many locks that changed.
-    pub(super) fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[GrantToUndo<'_>]) -> usize {
+    pub(super) fn undo(&mut self, now: Now, owner: OwnerId, locks: &[GrantToUndo<'_>]) -> usize {
         let Some(party) = self.live_owner(now, owner) else { return 0 };
         let mut count = 0;
         for lock in locks {
@@ -81,26 +81,26 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// An offline lock ends. Its name is still to be processed.
-    pub(super) fn end_lock(&mut self, now: Instant, slot: u32, reason: LockEnd) {
+    pub(super) fn end_lock(&mut self, now: Now, slot: u32, reason: LockEnd) {
         let Tenure::Owner(party) = self.table.entries[slot].tenure() else { return };
         let entry = &self.table.entries[slot];
         let name = self.table.names[entry.name].name.clone();
         let (owner, token) = (self.table.owner(party).id, entry.held_token());
         self.remove(slot);
-        self.change(Change::Unlocked { name, owner, token, reason, at: now });
+        self.change(Change::Unlocked { name, owner, token, reason, at: now.tick() });
     }
 
     /// A new entry for a lock of the owner, in no list of its name yet. The caller gives it its token.
     pub(super) fn add_lock(
         &mut self,
-        now: Instant,
+        since: Instant,
         party: u32,
         name: u32,
         lock: (Mode, Option<&str>),
     ) -> u32 {
         let (mode, metadata) = lock;
         let extras = metadata.map(|text| Extras { metadata: Some(text.into()), ..Extras::default() });
-        self.table.add_entry(now, name, Tenure::Owner(party), mode, extras).slot
+        self.table.add_entry(since, name, Tenure::Owner(party), mode, extras).slot
     }
 
     pub(super) fn lock_record(&self, slot: u32) -> LockRecord {
@@ -128,7 +128,7 @@ impl<S: BuildHasher> LockManager<S> {
         repeats == u8::MAX || u32::from(repeats) > lock.repeats
     }
 
-    fn release(&mut self, now: Instant, slot: u32, reason: LockEnd) {
+    fn release(&mut self, now: Now, slot: u32, reason: LockEnd) {
         self.touched.push(self.table.entries[slot].name);
         self.end_lock(now, slot, reason);
     }
@@ -198,7 +198,7 @@ impl<S: BuildHasher> LockManager<S> {
 
     fn acquire(
         &mut self,
-        now: Instant,
+        now: Now,
         party: u32,
         name: Name<'_>,
         mode: Mode,
@@ -217,7 +217,7 @@ impl<S: BuildHasher> LockManager<S> {
             }
             Need::Fresh => {
                 let name = self.table.name_slot(name, u32::MAX).expect("there is no bound");
-                let slot = self.add_lock(now, party, name, (mode, metadata));
+                let slot = self.add_lock(now.tick(), party, name, (mode, metadata));
                 self.grant(now, name, slot);
                 self.change(Change::Locked(self.lock_record(slot)));
                 (slot, Acquired::Fresh)
@@ -228,12 +228,12 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// The sole holder passes the waiting requests; apart from its place its lock is a new one.
-    fn upgrade(&mut self, now: Instant, slot: u32, metadata: Option<&str>) {
+    fn upgrade(&mut self, now: Now, slot: u32, metadata: Option<&str>) {
         let token = FencingToken::new(self.next_number());
         let entry = &mut self.table.entries[slot];
         entry.mode = Mode::Exclusive;
         entry.token = Some(HeldToken::new(token));
-        entry.since = now;
+        entry.since = now.tick();
         entry.count_upgraded_anew();
         if let Some(metadata) = metadata {
             self.table.set_metadata(slot, metadata);
@@ -253,7 +253,7 @@ impl<S: BuildHasher> LockManager<S> {
         true
     }
 
-    fn unlock_all_but(&mut self, now: Instant, party: u32, spared: &[Name<'_>]) -> usize {
+    fn unlock_all_but(&mut self, now: Now, party: u32, spared: &[Name<'_>]) -> usize {
         let mut spared = spared.to_vec();
         spared.sort_unstable();
         let table = &self.table;

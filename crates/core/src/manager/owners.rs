@@ -6,10 +6,10 @@ use std::hash::BuildHasher;
 use super::LockManager;
 use super::tables::list::ByParty;
 use super::tables::table::OwnerDetails;
-use crate::{Change, Instant, NameBuf, NewOwner, OwnerEnd, OwnerId, OwnerRecord, Refusal};
+use crate::{Change, Instant, NameBuf, NewOwner, Now, OwnerEnd, OwnerId, OwnerRecord, Refusal};
 
 impl<S: BuildHasher> LockManager<S> {
-    pub(super) fn open_owner(&mut self, now: Instant, new: &NewOwner<'_>) -> Result<OwnerId, Refusal> {
+    pub(super) fn open_owner(&mut self, now: Now, new: &NewOwner<'_>) -> Result<OwnerId, Refusal> {
         let limits = self.limits;
         limits.check_label(new.label)?;
         limits.check_metadata(new.metadata)?;
@@ -25,11 +25,11 @@ impl<S: BuildHasher> LockManager<S> {
             label: new.label.into(),
             metadata: new.metadata.map(Into::into),
             ttl_ms: new.ttl_ms,
-            since: now,
-            ends: new.max_ms.map(|ms| now.plus_millis(ms)),
+            since: now.tick(),
+            ends: new.max_ms.map(|ms| now.deadline(ms)),
             seed: new.seed,
         };
-        self.add_owner(&record, now.plus_millis(new.ttl_ms));
+        self.add_owner(&record, now.deadline(new.ttl_ms));
         let owner = record.owner;
         self.change(Change::OwnerOpened(record));
         Ok(owner)
@@ -43,20 +43,20 @@ impl<S: BuildHasher> LockManager<S> {
         self.give_lease(party, ttl_ms, at_most(expires, ends));
     }
 
-    pub(super) fn touch_owner(&mut self, now: Instant, owner: OwnerId) -> bool {
+    pub(super) fn touch_owner(&mut self, now: Now, owner: OwnerId) -> bool {
         let party = self.live_owner(now, owner);
         party.map(|party| self.touch(now, party)).is_some()
     }
 
     /// The TTL of the owner runs anew. O(1), as for agents.
-    pub(super) fn touch(&mut self, now: Instant, party: u32) {
+    pub(super) fn touch(&mut self, now: Now, party: u32) {
         let ends = self.table.owner(party).ends;
         if let Some(lease) = &mut self.table.parties[party].lease {
-            lease.ends = lease.ends.max(at_most(now.plus_millis(lease.length_ms), ends));
+            lease.ends = lease.ends.max(at_most(now.deadline(lease.length_ms), ends));
         }
     }
 
-    pub(super) fn end_owner(&mut self, now: Instant, owner: OwnerId) -> bool {
+    pub(super) fn end_owner(&mut self, now: Now, owner: OwnerId) -> bool {
         let Some(party) = self.live_owner(now, owner) else { return false };
         self.finish_owner(now, party, OwnerEnd::Ended);
         self.process_touched(now);
@@ -65,9 +65,9 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The slot of an owner that lives. An owner whose longest life is over ends at once, whether or not the
     /// timeout has come.
-    pub(super) fn live_owner(&mut self, now: Instant, owner: OwnerId) -> Option<u32> {
+    pub(super) fn live_owner(&mut self, now: Now, owner: OwnerId) -> Option<u32> {
         let party = *self.table.owners.get(&owner)?;
-        if self.table.owner(party).ends.is_none_or(|ends| ends > now) {
+        if self.table.owner(party).ends.is_none_or(|ends| ends > now.tick()) {
             return Some(party);
         }
         self.finish_owner(now, party, OwnerEnd::Overdue);
@@ -76,21 +76,21 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// The owner's lease, armed until now, is over.
-    pub(super) fn expire_owner(&mut self, now: Instant, party: u32) {
-        let overdue = self.table.owner(party).ends.is_some_and(|ends| ends <= now);
+    pub(super) fn expire_owner(&mut self, now: Now, party: u32) {
+        let overdue = self.table.owner(party).ends.is_some_and(|ends| ends <= now.tick());
         self.finish_owner(now, party, if overdue { OwnerEnd::Overdue } else { OwnerEnd::Expired });
     }
 
     /// The owner ends with all its locks, which is one change. The names that it leaves are still to be
     /// processed.
-    fn finish_owner(&mut self, now: Instant, party: u32, reason: OwnerEnd) {
+    fn finish_owner(&mut self, now: Now, party: u32, reason: OwnerEnd) {
         let owner = self.table.owner(party).id;
         let names = self.names_of(party);
         if let Some(lease) = self.table.parties[party].lease {
             self.deadlines.disarm_lease(self.table.party_id(party), lease.armed);
         }
         self.remove_all_of(party);
-        self.change(Change::OwnerEnded { owner, names, reason, at: now });
+        self.change(Change::OwnerEnded { owner, names, reason, at: now.tick() });
     }
 
     fn names_of(&self, party: u32) -> Vec<NameBuf> {

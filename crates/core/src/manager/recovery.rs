@@ -10,7 +10,7 @@ use super::tables::list::{ByName, NONE};
 use super::tables::table::Tenure;
 use crate::{
     Acquire, Effect, FencingToken, Grant, Instant, LossReason, Mode, Name, NameBuf, NewReclaim, NewRequest,
-    Refusal,
+    Now, Refusal,
 };
 
 /// The manager's knowledge of the time before the restart, while it recovers.
@@ -62,7 +62,7 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// Of two conflicting reclaims, the one with the higher token wins, in whichever order they come, since
     /// it was granted later. Durable locks and claims were never away.
-    pub(super) fn reclaim(&mut self, now: Instant, new: &NewReclaim<'_>) -> Result<Grant, Refusal> {
+    pub(super) fn reclaim(&mut self, now: Now, new: &NewReclaim<'_>) -> Result<Grant, Refusal> {
         let NewReclaim { agent, name, mode, token, metadata, max_hold_ms } = *new;
         let request = NewRequest { agent, name, acquire: Acquire::Wait(mode), metadata, max_hold_ms };
         self.check_bounds(&request)?;
@@ -93,7 +93,7 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The waiting requests are processed name by name as if all had just come, in the order in which they
     /// came.
-    pub(super) fn end_recovery(&mut self, now: Instant) -> bool {
+    pub(super) fn end_recovery(&mut self, now: Now) -> bool {
         if self.recovery.take().is_none() {
             return false;
         }
@@ -115,7 +115,7 @@ impl<S: BuildHasher> LockManager<S> {
         heads.into_iter().map(|(_, name)| name).collect()
     }
 
-    fn settle_queue(&mut self, now: Instant, name: u32) {
+    fn settle_queue(&mut self, now: Now, name: u32) {
         let mut waiting = 0;
         let mut next = self.table.names[name].queue.head;
         while next != NONE {
@@ -144,13 +144,13 @@ impl<S: BuildHasher> LockManager<S> {
     /// Adds a reclaimed lock with its former token.
     fn hold_reclaimed(
         &mut self,
-        now: Instant,
+        now: Now,
         name: u32,
         request: &NewRequest<'_>,
         token: FencingToken,
     ) -> Grant {
         let tenure = Tenure::Agent(request.agent.slot);
-        let entry = self.table.add_entry(now, name, tenure, request.acquire.mode(), extras(request));
+        let entry = self.table.add_entry(now.tick(), name, tenure, request.acquire.mode(), extras(request));
         self.hold(now, name, entry.slot, token)
     }
 

@@ -72,13 +72,13 @@ impl<S: BuildHasher> LockManager<S> {
                 let not_there = || ReplayError::NotThere(name.clone());
                 let party = self.table.owners.get(owner).ok_or_else(not_there)?;
                 let slot = self.own_lock(*party, name.as_name(), Some(*token)).ok_or_else(not_there)?;
-                self.remove_and_process(now, slot);
+                self.remove_and_process(now.into(), slot);
             }
             Change::Claimed(record) => self.replay_claim(now, record)?,
             Change::Unclaimed { name, token, .. } => {
                 let slot = self.claim_with_token(name.as_name(), *token);
                 let slot = slot.ok_or_else(|| ReplayError::NotThere(name.clone()))?;
-                self.remove_and_process(now, slot);
+                self.remove_and_process(now.into(), slot);
             }
             Change::Assigned(record) => self.replay_assignment(now, record)?,
             Change::Unassigned { name, .. } => {
@@ -87,7 +87,7 @@ impl<S: BuildHasher> LockManager<S> {
             }
         }
         // The touched names have no waiting requests.
-        self.process_touched(now);
+        self.process_touched(now.into());
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.record_issued(record.token.get())?;
         let name = self.name_slot_of(&record.name);
         let slot = self.add_lock(record.since, party, name, (record.mode, record.metadata.as_deref()));
-        self.hold(record.since, name, slot, record.token);
+        self.hold(record.since.into(), name, slot, record.token);
         // The answers about it are not stored: other steps may rely on the lock.
         self.table.entries[slot].repeats = u8::MAX;
         Ok(())
@@ -151,7 +151,7 @@ impl<S: BuildHasher> LockManager<S> {
     fn replay_assignment(&mut self, now: Instant, record: &AssignmentRecord) -> Result<(), ReplayError> {
         self.record_issued(record.token.get())?;
         if let Some(slot) = self.claim_with_token(record.name.as_name(), record.token) {
-            self.remove_and_process(now, slot);
+            self.remove_and_process(now.into(), slot);
         }
         self.assignments.insert(record.name.clone(), StoredAssignment::new(record));
         Ok(())

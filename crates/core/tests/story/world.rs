@@ -180,15 +180,12 @@ impl World {
             parse::Command::Claim { name, claimant, ttl_ms, metadata } => {
                 let name = named(name)?;
                 let (name, metadata) = (name.as_name(), metadata.as_deref());
-                let new =
-                    NewClaim { name, claimant, ttl_ms: *ttl_ms, late_ms: 0, seed: SecretSeed(7), metadata };
+                let new = NewClaim { name, claimant, ttl_ms: *ttl_ms, seed: SecretSeed(7), metadata };
                 self.handle(Command::Claim(new))
             }
-            parse::Command::RenewClaim(name, token) => self.handle(Command::RenewClaim {
-                name: named(name)?.as_name(),
-                token: fence(*token),
-                late_ms: 0,
-            }),
+            parse::Command::RenewClaim(name, token) => {
+                self.handle(Command::RenewClaim { name: named(name)?.as_name(), token: fence(*token) })
+            }
             parse::Command::ReleaseClaim(name, token) => {
                 self.handle(Command::ReleaseClaim { name: named(name)?.as_name(), token: fence(*token) })
             }

@@ -32,7 +32,6 @@ pub(super) async fn claim(
         name,
         claimant: &terms.claimant,
         ttl_ms: whole_millis(terms.ttl),
-        late_ms: 0,
         seed,
         metadata: terms.metadata.as_deref(),
     });
@@ -104,7 +103,7 @@ pub(super) async fn renew(
     token: &Secret,
 ) -> Result<SystemTime, ClaimError> {
     let token = current(bucket, name, token)?;
-    match bucket.execute_volatile(Command::RenewClaim { name, token, late_ms: 0 }, None).await? {
+    match bucket.execute_volatile(Command::RenewClaim { name, token }, None).await? {
         Outcome::ClaimRenewed { expires } => Ok(bucket.wall(expires)),
         outcome => Err(refused(bucket, outcome)),
     }

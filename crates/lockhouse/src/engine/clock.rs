@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use lockhouse_core::Instant;
+use lockhouse_core::{Instant, Now};
 use parking_lot::Mutex;
 
 /// How often the clock ticks while deadlines exist.
@@ -159,16 +159,16 @@ impl Clock {
         }
     }
 
-    /// The present tick, and its age in milliseconds. A deadline that starts now gets all of its time if it
-    /// is longer by that age, as the next tick comes later.
-    pub(crate) fn now_and_late(&self) -> (Instant, u64) {
+    /// The time of a command that may set a deadline: the present tick, and how late the command comes after
+    /// it. The next tick is no earlier than that.
+    pub(crate) fn stamp(&self) -> Now {
         if !self.ticking.load(Ordering::Acquire) {
-            return (self.now(), 0);
+            return self.now().into();
         }
         let tick_ms = self.tick_ms.load(Ordering::Acquire);
         // Read after the tick: should another come in between, both lead to the same instant.
         let late_ms = self.free_running().saturating_sub(tick_ms);
-        (Instant::from_millis(tick_ms), late_ms.min(LONGEST_STEP_MS))
+        Now::late(Instant::from_millis(tick_ms), late_ms.min(LONGEST_STEP_MS))
     }
 
     /// The time of that instant by the calendar. The same instant is always reported as the same time, unless
@@ -303,8 +303,7 @@ mod tests {
             });
             let too_early = (0..200_000).find_map(|_| {
                 let before = clock.free_running();
-                let (now, late_ms) = clock.now_and_late();
-                let read = now.as_millis() + late_ms;
+                let read = clock.stamp().deadline(0).as_millis();
                 (read < before).then_some((read, before))
             });
             is_over.store(true, Ordering::Release);

@@ -228,14 +228,13 @@ impl World {
                     name,
                     claimant: "claimant",
                     ttl_ms,
-                    late_ms: 0,
                     seed: SecretSeed(1),
                     metadata: None,
                 })
             }
             Action::Renew { name: of, which } => {
                 let (name, token) = claim(of, which)?;
-                Command::RenewClaim { name, token, late_ms: 0 }
+                Command::RenewClaim { name, token }
             }
             Action::GiveBack { name: of, which } => {
                 let (name, token) = claim(of, which)?;

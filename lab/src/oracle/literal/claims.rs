@@ -23,11 +23,11 @@ impl Literal {
     pub(super) fn handle_claim(&mut self, now: Instant, command: Command<'_>) -> Result<Outcome, Refusal> {
         match command {
             Command::Claim(new) => self.claim(now, &new),
-            Command::RenewClaim { name, token, late_ms } => {
-                let most = self.limits.ttl_ms.1;
+            Command::RenewClaim { name, token } => {
+                let (most, came) = (self.limits.ttl_ms.1, self.came);
                 let claim = self.checked(now, name, token)?;
                 let longest = claim.since.plus_millis(most);
-                claim.expires = claim.expires.max(now.plus_millis(late_ms + claim.ttl_ms).min(longest));
+                claim.expires = claim.expires.max(came.plus_millis(claim.ttl_ms).min(longest));
                 Ok(Outcome::ClaimRenewed { expires: claim.expires })
             }
             Command::ReleaseClaim { name, token } => {
@@ -77,7 +77,7 @@ impl Literal {
             token: FencingToken::new(self.next_number()),
             ttl_ms: new.ttl_ms,
             since: now,
-            expires: now.plus_millis(new.late_ms + new.ttl_ms),
+            expires: self.came.plus_millis(new.ttl_ms),
             seed: new.seed,
             metadata: new.metadata.map(str::to_owned),
             born: self.birth(),

@@ -29,6 +29,7 @@ enum Held {
 impl Literal {
     /// Everything due ends first, in the order of the deadlines; then the queues are processed.
     pub(in crate::oracle) fn handle_timeout(&mut self, now: Instant) {
+        self.came = now;
         let mut due = self.deadlines();
         due.retain(|(at, _)| *at <= now);
         due.sort();
@@ -69,26 +70,22 @@ impl Literal {
         self.deadlines().into_iter().map(|(at, _)| at).chain(recovery).min()
     }
 
-    pub(super) fn join(
-        &mut self,
-        now: Instant,
-        new: NewAgent<'_>,
-        fresh: Option<AgentId>,
-    ) -> Result<Outcome, Unnamed> {
+    pub(super) fn join(&mut self, new: NewAgent<'_>, fresh: Option<AgentId>) -> Result<Outcome, Unnamed> {
         if self.agents.len() >= self.limits.agents as usize {
             return Ok(Outcome::Refused(Refusal::TooManyAgents { limit: self.limits.agents }));
         }
         let id = fresh.ok_or(Unnamed)?;
         let born = self.birth();
-        let lease_ends = new.lease_ms.map(|ms| now.plus_millis(ms));
+        let lease_ends = new.lease_ms.map(|ms| self.came.plus_millis(ms));
         let client_id = new.client_id.to_owned();
         self.agents.push(Agent { id, born, client_id, lease_ms: new.lease_ms, lease_ends });
         Ok(Outcome::Joined(id))
     }
 
-    pub(super) fn renew(&mut self, now: Instant, agent: AgentId) -> bool {
+    pub(super) fn renew(&mut self, agent: AgentId) -> bool {
+        let came = self.came;
         let Some(agent) = self.agents.iter_mut().find(|other| other.id == agent) else { return false };
-        agent.lease_ends = agent.lease_ms.map(|ms| now.plus_millis(ms));
+        agent.lease_ends = agent.lease_ms.map(|ms| came.plus_millis(ms));
         true
     }
 

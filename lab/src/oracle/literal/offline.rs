@@ -55,7 +55,7 @@ impl Literal {
             Command::OpenOwner(new) => self.open_owner(now, &new)?,
             Command::Touch { owner } => {
                 let alive = self.is_alive(now, owner);
-                self.touch(now, owner);
+                self.touch(owner);
                 Outcome::Renewed { alive }
             }
             Command::EndOwner { owner } => {
@@ -121,8 +121,8 @@ impl Literal {
             return Err(Refusal::TooManyOwners { limit });
         }
         let id = OwnerId::new(self.next_number());
-        let ends = new.max_ms.map(|ms| now.plus_millis(ms));
-        let expires = now.plus_millis(new.ttl_ms);
+        let ends = new.max_ms.map(|ms| self.came.plus_millis(ms));
+        let expires = self.came.plus_millis(new.ttl_ms);
         let owner = Owner {
             id,
             born: self.birth(),
@@ -156,9 +156,10 @@ impl Literal {
     }
 
     /// The owner was active: its TTL counts from now. No lease is ever cut short.
-    fn touch(&mut self, now: Instant, id: OwnerId) {
+    fn touch(&mut self, id: OwnerId) {
+        let came = self.came;
         for owner in self.owners.iter_mut().filter(|owner| owner.id == id) {
-            let expires = now.plus_millis(owner.ttl_ms);
+            let expires = came.plus_millis(owner.ttl_ms);
             owner.expires = owner.expires.max(owner.ends.map_or(expires, |ends| expires.min(ends)));
         }
     }
@@ -200,7 +201,7 @@ impl Literal {
         self.check_limits(new.owner, &wanted)?;
         let locked: Vec<OwnedLock> =
             wanted.iter().map(|name| self.acquire_one(now, new, name, mode(name))).collect();
-        self.touch(now, new.owner);
+        self.touch(new.owner);
         let place = |name: &Name<'_>| wanted.iter().position(|other| other.as_name() == *name);
         Ok(new.locks.iter().filter_map(|(name, _)| place(name)).map(|at| locked[at]).collect())
     }
@@ -294,7 +295,7 @@ impl Literal {
             }
         }
         released.iter().for_each(|name| self.delete(now, name, owner, LockEnd::Released));
-        self.touch(now, owner);
+        self.touch(owner);
         self.process_all(now, &released);
         released.len()
     }
@@ -332,7 +333,7 @@ impl Literal {
             }
             changed.push(name);
         }
-        self.touch(now, owner);
+        self.touch(owner);
         self.process_all(now, &changed);
         changed.len()
     }

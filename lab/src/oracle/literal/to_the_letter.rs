@@ -48,7 +48,7 @@ fn crowd(random: &mut Random) -> (Literal, Vec<AgentId>) {
         .map(|_| {
             let join = Command::Join(NewAgent::new("agent"));
             let Outcome::Joined(agent) = ids.handle(NOW, join) else { panic!("no agent") };
-            literal.handle(NOW, join, Fresh { agent: Some(agent), request: None }).unwrap();
+            literal.handle(NOW.into(), join, Fresh { agent: Some(agent), request: None }).unwrap();
             agent
         })
         .collect();
@@ -61,7 +61,9 @@ fn crowd(random: &mut Random) -> (Literal, Vec<AgentId>) {
         else {
             panic!("refused")
         };
-        literal.handle(NOW, Command::Request(ask), Fresh { agent: None, request: Some(request) }).unwrap();
+        literal
+            .handle(NOW.into(), Command::Request(ask), Fresh { agent: None, request: Some(request) })
+            .unwrap();
     }
     (literal, agents)
 }

@@ -208,14 +208,13 @@ impl Labels {
                 name: name.as_name(),
                 claimant,
                 ttl_ms: *ttl_ms,
-                late_ms: 0,
                 seed: SecretSeed(*claim as u64),
                 metadata: metadata.as_deref(),
             }),
             Durable::Present { what, name, token: label } => {
                 let (name, token) = (name.as_name(), token(label)?);
                 match what {
-                    Presented::Renew => Command::RenewClaim { name, token, late_ms: 0 },
+                    Presented::Renew => Command::RenewClaim { name, token },
                     Presented::GiveBack => Command::ReleaseClaim { name, token },
                     Presented::Finalize => Command::Finalize { name, token },
                     Presented::Unassign => Command::Unassign { name, token },

@@ -312,7 +312,7 @@ impl<S: BuildHasher> LockTable<S> {
     #[inline]
     pub(crate) fn add_entry(
         &mut self,
-        now: Instant,
+        since: Instant,
         name: u32,
         tenure: Tenure,
         mode: Mode,
@@ -330,7 +330,7 @@ impl<S: BuildHasher> LockTable<S> {
         let slot = self.entries.insert(LockEntry {
             serial,
             token: None,
-            since: now,
+            since,
             by_name,
             by_party,
             name,
@@ -505,6 +505,12 @@ impl<S: BuildHasher> LockTable<S> {
     /// The memory of the metadata of all entries.
     pub(crate) fn metadata_bytes(&self) -> usize {
         self.extras.heap_bytes()
+    }
+
+    /// Whether any request or lock has metadata or a longest hold.
+    #[inline]
+    pub(crate) fn has_extras(&self) -> bool {
+        self.extras.len() > 0
     }
 
     pub(crate) fn extras_of(&self, entry: &LockEntry) -> Option<&Extras> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockhouse_core::{Change, Command, Instant, Outcome};
+use lockhouse_core::{Change, Command, Now, Outcome};
 use tokio::sync::oneshot;
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
@@ -100,7 +100,7 @@ impl State {
 
     /// The house has lost its store, and with it every lock. The deferred messages are given back, to be
     /// dropped once the mutex is free.
-    pub(super) fn lose_everything(&mut self, now: Instant, why: Loss) -> Vec<Deferred> {
+    pub(super) fn lose_everything(&mut self, now: Now, why: Loss) -> Vec<Deferred> {
         if self.loss().is_some() {
             return Vec::new();
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use lockhouse_core::{
-    AgentId, Command, Effect, Grant, Instant, Name, NewReclaim, NewRequest, Outcome, Refusal, RequestStatus,
+    AgentId, Command, Effect, Grant, Name, NewReclaim, NewRequest, Now, Outcome, Refusal, RequestStatus,
 };
 use tokio::sync::oneshot;
 
@@ -36,7 +36,7 @@ impl State {
     #[cold]
     pub(super) fn made_rarer(
         &mut self,
-        now: Instant,
+        now: Now,
         request: &NewRequest<'_>,
         outcome: Result<Outcome, Refusal>,
         waker: &Waker,

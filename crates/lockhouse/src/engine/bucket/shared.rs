@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Instant, LockManager, NewAgent, NewClaim, NewRequest, Outcome, RequestId, RequestStatus,
+    AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, RequestId, RequestStatus,
 };
 use lockhouse_store::{Scope, Write};
 use parking_lot::Mutex;
@@ -96,7 +96,7 @@ impl Shared {
     /// Carries out a command of an agent of this process whose answer is not needed.
     #[inline]
     pub(crate) fn handle(self: &Arc<Self>, command: Command<'_>) -> Outcome {
-        self.with(|state| state.handle(self.environment.clock.now(), command))
+        self.with(|state| state.handle(self.environment.clock.stamp(), command))
     }
 
     /// Carries out a command. An answer that rests on something uncommitted waits, and holds that memory
@@ -108,8 +108,7 @@ impl Shared {
         look: impl FnOnce(&Outcome),
     ) -> Reply {
         self.with_housekeeping(|state| {
-            let (now, command) = self.timed(command);
-            let outcome = state.handle(now, command);
+            let outcome = state.handle(self.environment.clock.stamp(), command);
             look(&outcome);
             if state.outbox.is_idle() {
                 return Reply::Answered(outcome);
@@ -124,14 +123,15 @@ impl Shared {
 
     /// Carries out a command of an owner or a claimant whose answer is not needed.
     pub(crate) fn execute(self: &Arc<Self>, command: Command<'_>) {
-        self.with_housekeeping(|state| state.handle(self.environment.clock.now(), command));
+        self.with_housekeeping(|state| state.handle(self.environment.clock.stamp(), command));
     }
 
     /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
     #[inline]
     pub(crate) fn request(self: &Arc<Self>, request: &NewRequest<'_>, waker: &Waker) -> RequestResult {
         self.with(|state| {
-            let outcome = state.request(self.environment.clock.now(), request);
+            let now = self.stamp(state, request.max_hold_ms.is_some());
+            let outcome = state.request(now, request);
             match outcome {
                 Ok(Outcome::Granted(grant)) if state.outbox.is_idle() => RequestResult::Granted(grant),
                 Ok(Outcome::Queued(id)) if state.loss().is_none() => {
@@ -139,7 +139,7 @@ impl Shared {
                     debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
                     RequestResult::Waits(id)
                 }
-                outcome => state.made_rarer(self.environment.clock.now(), request, outcome, waker),
+                outcome => state.made_rarer(now, request, outcome, waker),
             }
         })
     }
@@ -148,7 +148,7 @@ impl Shared {
     #[inline]
     pub(crate) fn release(self: &Arc<Self>, request: RequestId) -> Option<Loss> {
         let (loss, displaced) = self.with(|state| {
-            let held = state.release(self.environment.clock.now(), request);
+            let held = state.release(self.stamp(state, false), request);
             let loss = state.loss().or_else(|| (!held).then(|| state.waiters().loss_of(request)));
             (loss, state.waiters().guard_dropped(request))
         });
@@ -159,7 +159,7 @@ impl Shared {
     /// Ends a request wherever it stands: pending, or granted without its future having taken note.
     pub(crate) fn withdraw(self: &Arc<Self>, request: RequestId) {
         let wakers = self.with(|state| {
-            let now = self.environment.clock.now();
+            let now = self.environment.clock.stamp();
             let displaced = state.waiters().guard_dropped(request);
             let command = match state.status(request) {
                 // The request's cell may be another's by now.
@@ -208,8 +208,7 @@ impl Shared {
             if let Some(ms) = lease_ms {
                 state.keep(DurableChange::LongestLease { ms });
             }
-            let (now, command) = self.timed(command);
-            let outcome = state.handle(now, command);
+            let outcome = state.handle(self.environment.clock.stamp(), command);
             match outcome {
                 Outcome::Joined(agent) => state.route(agent, Some(inbox.clone())),
                 Outcome::Ended { alive: true } => {
@@ -232,7 +231,7 @@ impl Shared {
     /// Looks at all there is, for a port. The answer holds that memory as long as it waits.
     pub(crate) fn look(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, memory: Arc<MemoryReservation>) {
         self.with(|state| {
-            let outcome = state.handle(self.environment.clock.now(), Command::Snapshot);
+            let outcome = state.handle(self.environment.clock.now().into(), Command::Snapshot);
             let deferred = |outcome| {
                 let notice = Notice::Answer { tag, outcome };
                 Deferred::Port { inbox: inbox.clone(), notice, memory: Some(memory) }
@@ -243,20 +242,12 @@ impl Shared {
         });
     }
 
-    /// The tick decides which ends are due. But a claim is over at the first tick that has reached its end,
-    /// so that its TTL must not begin at the tick before.
-    fn timed<'a>(&self, command: Command<'a>) -> (Instant, Command<'a>) {
-        match command {
-            Command::Claim(claim) => {
-                let (now, late_ms) = self.environment.clock.now_and_late();
-                (now, Command::Claim(NewClaim { late_ms, ..claim }))
-            }
-            Command::RenewClaim { name, token, .. } => {
-                let (now, late_ms) = self.environment.clock.now_and_late();
-                (now, Command::RenewClaim { name, token, late_ms })
-            }
-            _ => (self.environment.clock.now(), command),
-        }
+    /// The time of one of the commands of which there are most. The tick alone will do, and is read faster,
+    /// if no deadline can begin: neither one of the command itself nor one of a waiting request.
+    #[inline]
+    fn stamp(&self, state: &State, sets_deadline: bool) -> Now {
+        let clock = &self.environment.clock;
+        if sets_deadline || state.manager().may_set_deadline() { clock.stamp() } else { clock.now().into() }
     }
 
     /// The length of a lease that the command gives and that the store has to know of before.
@@ -269,7 +260,7 @@ impl Shared {
     pub(crate) fn end(self: &Arc<Self>, agent: AgentId) {
         self.with(|state| {
             state.forget_requests_of(agent);
-            state.handle(self.environment.clock.now(), Command::End { agent });
+            state.handle(self.environment.clock.stamp(), Command::End { agent });
         });
     }
 
@@ -311,7 +302,7 @@ impl Shared {
     /// ended that had to.
     pub(crate) fn tick(self: &Arc<Self>, due: Instant, most: usize) -> (bool, bool) {
         self.with_housekeeping(|state| {
-            let is_done = state.time_has_passed(due, most);
+            let is_done = state.time_has_passed(due, self.environment.clock.stamp(), most);
             state.is_ticked = state.manager().next_timeout().is_some();
             (state.is_ticked, is_done)
         })
@@ -360,7 +351,7 @@ impl Shared {
     /// more.
     pub(crate) fn is_over(self: &Arc<Self>, why: Option<Loss>) {
         let dropped = self.with(|state| match why {
-            Some(why) => state.lose_everything(self.environment.clock.now(), why),
+            Some(why) => state.lose_everything(self.environment.clock.stamp(), why),
             None => state.keep_no_more(),
         });
         drop(dropped);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Effect, Grant, Instant, LockManager, NewAgent, NewRequest, Outcome, Party, Refusal,
-    RequestId, RequestStatus,
+    AgentId, Command, Effect, Grant, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Party,
+    Refusal, RequestId, RequestStatus,
 };
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
@@ -66,7 +66,7 @@ impl State {
     }
 
     #[inline]
-    pub(crate) fn handle(&mut self, now: Instant, command: Command<'_>) -> Outcome {
+    pub(crate) fn handle(&mut self, now: Now, command: Command<'_>) -> Outcome {
         let now = self.stamp(now);
         let is_change = !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
         self.changes.is_due |= is_change;
@@ -80,7 +80,7 @@ impl State {
 
     /// As [`handle`](Self::handle), for the commands of which there are most.
     #[inline]
-    pub(super) fn request(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
+    pub(super) fn request(&mut self, now: Now, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         let now = self.stamp(now);
         self.changes.is_due = true;
         self.reserve_memory(|_| request.most_bytes())?;
@@ -91,7 +91,7 @@ impl State {
 
     /// As [`handle`](Self::handle); whether the lock was held.
     #[inline]
-    pub(super) fn release(&mut self, now: Instant, request: RequestId) -> bool {
+    pub(super) fn release(&mut self, now: Now, request: RequestId) -> bool {
         let now = self.stamp(now);
         self.changes.is_due = true;
         let held = self.manager.release_the_lock(now, request);
@@ -125,9 +125,8 @@ impl State {
 
     /// Ends everything that is due at or before `due`, and processes the queues that this leaves, at most so
     /// many. Returns whether that was all.
-    pub(super) fn time_has_passed(&mut self, due: Instant, most: usize) -> bool {
-        // Events after `due` have been announced with another time already.
-        let now = self.stamp(due);
+    pub(super) fn time_has_passed(&mut self, due: Instant, now: Now, most: usize) -> bool {
+        let now = self.stamp(now);
         if self.manager.next_timeout().is_none_or(|next| next > due) {
             return true;
         }
@@ -162,7 +161,7 @@ impl State {
 
     /// Whether a remote agent holds a web lock, or may come back for one.
     pub(super) fn is_held_remotely(&mut self, now: Instant) -> bool {
-        let Outcome::Snapshot(snapshot) = self.handle(now, Command::Snapshot) else {
+        let Outcome::Snapshot(snapshot) = self.handle(now.into(), Command::Snapshot) else {
             unreachable!("a snapshot is answered with one")
         };
         let is_far = |party| match party {
@@ -174,9 +173,9 @@ impl State {
 
     /// Time as the manager needs it: never backwards.
     #[inline]
-    pub(super) fn stamp(&mut self, now: Instant) -> Instant {
-        self.latest = self.latest.max(now);
-        self.latest
+    pub(super) fn stamp(&mut self, now: Now) -> Now {
+        self.latest = self.latest.max(now.tick());
+        now.not_before(self.latest)
     }
 
     #[inline]

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use lockhouse_core::{
-    Acquire, AgentId, Command, Effect, FencingToken, Mode, Name, NameBuf, NewAgent, NewClaim, NewRequest,
-    Outcome, Refusal, SecretSeed,
+    Acquire, AgentId, Command, Effect, FencingToken, Grant, Mode, Name, NameBuf, NewAgent, NewClaim,
+    NewOwner, NewRequest, Outcome, OwnerId, Refusal, RequestId, RequestStatus, SecretSeed,
 };
 
 use super::ticker::{BUCKETS_AT_ONCE, Ticked};
 use super::*;
+use crate::engine::bucket::shared::Shared;
 use crate::engine::clock::ManualClock;
 use crate::store::MemoryStore;
 use crate::{Notice, Port};
@@ -17,13 +18,15 @@ use crate::{Notice, Port};
 struct World {
     house: House,
     port: Port,
+    agent: Option<AgentId>,
+    owner: Option<OwnerId>,
 }
 
 impl World {
     fn new() -> Self {
         let house = House::with_clock(Bounds::default(), Clock::manual(ManualClock::default()));
         let port = house.bucket("default").port(1000);
-        Self { house, port }
+        Self { house, port, agent: None, owner: None }
     }
 
     fn join(&self, lease_ms: u64) -> AgentId {
@@ -37,7 +40,7 @@ impl World {
     fn claim(&self, name: &str, ttl_ms: u64) -> FencingToken {
         let name = NameBuf::new(name).unwrap();
         let name = name.as_name();
-        let new = NewClaim { name, claimant: "ada", ttl_ms, late_ms: 0, seed: SecretSeed(1), metadata: None };
+        let new = NewClaim { name, claimant: "ada", ttl_ms, seed: SecretSeed(1), metadata: None };
         self.port.submit(0, Command::Claim(new));
         match self.notices().pop() {
             Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => claim.token,
@@ -45,8 +48,40 @@ impl World {
         }
     }
 
-    fn tick_after(&self, ms: u64) {
+    fn open(&self) -> OwnerId {
+        let new =
+            NewOwner { label: "ada", metadata: None, ttl_ms: LENGTH_MS, max_ms: None, seed: SecretSeed(1) };
+        self.port.submit(0, Command::OpenOwner(new));
+        match self.notices().pop() {
+            Some(Notice::Answer { outcome: Outcome::OwnerOpened(owner), .. }) => owner,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Requests a name with a longest hold.
+    fn hold(&self) -> RequestId {
+        let agent = self.join(3_600_000);
+        let name = NameBuf::new("n").unwrap();
+        let request = NewRequest::new(agent, name.as_name(), Acquire::Wait(Mode::Exclusive));
+        self.port.submit(0, Command::Request(NewRequest { max_hold_ms: Some(LENGTH_MS), ..request }));
+        match self.notices().pop() {
+            Some(Notice::Answer { outcome: Outcome::Granted(Grant { request, .. }), .. }) => request,
+            Some(Notice::Answer { outcome: Outcome::Queued(request), .. }) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn bucket(&self) -> &Arc<Shared> {
+        &self.port.bucket().0
+    }
+
+    /// Time goes on without a tick.
+    fn advance(&self, ms: u64) {
         self.house.inner.environment.clock.advance(ms);
+    }
+
+    fn tick_after(&self, ms: u64) {
+        self.advance(ms);
         self.house.inner.tick(usize::MAX);
     }
 
@@ -77,7 +112,6 @@ async fn a_bucket_made_while_the_house_closes_is_closed_before_it_is_found() {
         name: name.as_name(),
         claimant: "ada",
         ttl_ms: 60_000,
-        late_ms: 0,
         seed: SecretSeed(1),
         metadata: None,
     }));
@@ -113,6 +147,81 @@ async fn a_lease_as_short_as_the_longest_step_survives_a_stall() {
     assert_eq!(world.notices(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
 }
 
+/// What ends by time, begun or renewed in a bucket: whether it has ended.
+type HasEnded = Box<dyn Fn(&World) -> bool>;
+
+/// Leases, longest holds and TTLs of half a second: each way to begin or to renew one.
+fn deadlines() -> [(&'static str, fn(&World) -> HasEnded); 7] {
+    fn agent_ended(agent: AgentId) -> HasEnded {
+        Box::new(move |world| !world.bucket().with(|state| state.is_alive(agent)))
+    }
+    fn owner_ended(owner: OwnerId) -> HasEnded {
+        Box::new(move |world| !world.bucket().with(|state| state.manager().owner(owner).is_some()))
+    }
+    fn hold_ended(request: RequestId) -> HasEnded {
+        Box::new(move |world| world.bucket().with(|state| state.status(request)) == RequestStatus::Ended)
+    }
+    [
+        ("a join", |world| agent_ended(world.join(LENGTH_MS))),
+        ("a renewal", |world| {
+            let agent = world.agent.expect("the agent joined before");
+            world.port.submit(1, Command::Renew { agent });
+            agent_ended(agent)
+        }),
+        ("an opening", |world| owner_ended(world.open())),
+        ("a touch", |world| {
+            let owner = world.owner.expect("the owner was opened before");
+            world.port.submit(1, Command::Touch { owner });
+            owner_ended(owner)
+        }),
+        ("a claim", |world| {
+            world.claim("seat", LENGTH_MS);
+            Box::new(|world| {
+                let seat = NameBuf::new("seat").unwrap();
+                world.bucket().with(|state| state.manager().claim_of(seat.as_name()).is_none())
+            })
+        }),
+        ("a longest hold", |world| hold_ended(world.hold())),
+        ("a longest hold granted by a release", |world| {
+            let first = world.hold();
+            let second = world.hold();
+            world.port.submit(1, Command::Release { request: first });
+            hold_ended(second)
+        }),
+    ]
+}
+
+const LENGTH_MS: u64 = 500;
+
+#[tokio::test]
+async fn a_ticker_that_stalls_before_and_after_it_cuts_no_deadline_short() {
+    for (what, begin) in deadlines() {
+        for before_ms in [0, 1, 450, 499, 500, 3000] {
+            for after_ms in [1, 45, 100, 450, 3000] {
+                let mut world = World::new();
+                world.join(3_600_000);
+                world.agent = Some(world.join(LENGTH_MS));
+                world.owner = Some(world.open());
+                world.advance(before_ms);
+                let has_ended = begin(&world);
+                let mut passed_ms = 0;
+                for pause_ms in std::iter::once(after_ms).chain(std::iter::repeat(100)) {
+                    assert!(
+                        !has_ended(&world) || passed_ms >= LENGTH_MS,
+                        "{what} lasted {passed_ms} ms, stalls of {before_ms} and {after_ms} ms"
+                    );
+                    if has_ended(&world) {
+                        break;
+                    }
+                    assert!(passed_ms < 10_000, "{what} does not end");
+                    world.tick_after(pause_ms);
+                    passed_ms += pause_ms;
+                }
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
     let world = World::new();
@@ -124,7 +233,6 @@ async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
             name: seat.as_name(),
             claimant: "ada",
             ttl_ms: 100,
-            late_ms: 0,
             seed: SecretSeed(tag),
             metadata: None,
         };
@@ -147,14 +255,8 @@ async fn a_claim_made_right_after_a_stall_ends_no_lease() {
     let agent = world.join(500);
     world.house.inner.environment.clock.advance(60_000);
     let seat = NameBuf::new("seat").unwrap();
-    let new = NewClaim {
-        name: seat.as_name(),
-        claimant: "ada",
-        ttl_ms: 100,
-        late_ms: 0,
-        seed: SecretSeed(1),
-        metadata: None,
-    };
+    let new =
+        NewClaim { name: seat.as_name(), claimant: "ada", ttl_ms: 100, seed: SecretSeed(1), metadata: None };
     world.port.submit(1, Command::Claim(new));
     world.house.inner.tick(usize::MAX);
     world.notices();
@@ -172,7 +274,7 @@ async fn a_renewal_of_a_claim_that_waited_through_a_stall_is_in_time() {
     // With 300 ms left the process stands still, and the pending renewal comes to run before the ticker does.
     world.house.inner.environment.clock.advance(5000);
     let seat = NameBuf::new("seat").unwrap();
-    world.port.submit(1, Command::RenewClaim { name: seat.as_name(), token: Some(token), late_ms: 0 });
+    world.port.submit(1, Command::RenewClaim { name: seat.as_name(), token: Some(token) });
     match world.notices().pop() {
         Some(Notice::Answer { outcome: Outcome::ClaimRenewed { expires }, .. }) => {
             assert_eq!(expires.as_millis(), 700 + 500 + 1000);
