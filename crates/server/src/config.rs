@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use lockhouse::LockType;
+use lockhouse::{LockType, Options};
 
 use crate::auth::{Authority, BadSettings};
 use crate::settings::{Lease, LimitSettings, LoadedSettings, Origin, Settings, SettingsProblem};
@@ -16,6 +16,8 @@ pub struct Config {
     pub lease: Lease,
     /// How long a stopping server waits for locks to be released.
     pub drain: Duration,
+    /// How long an answer of the store is waited for.
+    pub store_timeout: Duration,
     /// The authority over all permissions; the default one lets every client on this machine do everything.
     pub authority: Authority,
     /// The origins, beyond loopback ones, whose pages may connect.
@@ -34,6 +36,7 @@ impl Default for Config {
         Self {
             lease: Lease::default(),
             drain: Duration::from_secs(10),
+            store_timeout: Options::STORE_TIMEOUT,
             authority: Authority::default(),
             allowed_origins: Vec::new(),
             lock_types: HashMap::new(),
@@ -49,6 +52,7 @@ impl Settings {
         Config {
             lease: self.lease,
             drain: self.drain,
+            store_timeout: self.store_timeout,
             allowed_origins: self.allowed_origins.clone(),
             lock_types: self.lock_types(),
             authority: Authority::default(),

@@ -92,7 +92,7 @@ impl StoreChoice {
     /// The lock tables with the stored state.
     pub(crate) async fn open(&self, config: &Config) -> Result<House, OpenStoreError> {
         let lease = std::time::Duration::from_millis(config.lease.as_millis());
-        let options = house_options(&config.limits).lease(lease);
+        let options = house_options(&config.limits).lease(lease).store_timeout(config.store_timeout);
         let (store, options): (Arc<dyn Store>, _) = match self {
             Self::Memory { fresh: true } => return Ok(House::with_options(&options)),
             Self::Memory { fresh: false } => {

@@ -22,11 +22,11 @@ impl LocalAgent {
         if !self.bucket.with(|state| state.is_alive(self.id)) {
             return Err(RequestError::AgentEnded);
         }
+        let over = || self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore);
         let outcome = match self.bucket.ask(Command::Snapshot, None, |_| {}) {
-            Reply::Answered(outcome) => outcome,
-            Reply::Waits(answer) => answer
-                .await
-                .map_err(|_| self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore))?,
+            Some(Reply::Answered(outcome)) => outcome,
+            Some(Reply::Waits(answer)) => answer.await.map_err(|_| over())?,
+            None => return Err(over()),
         };
         let Outcome::Snapshot(snapshot) = outcome else {
             unreachable!("a snapshot is answered with one");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use lockhouse::core::{Acquire, Command, Mode, Name, NewAgent, NewRequest, Outcome};
 use lockhouse::store::{MemoryStore, Slot, Store, WriterId};
 use lockhouse::{ClaimError, House, LockError, Loss, Notice, Options, RequestError, StoreError, StoreState};
+use tokio::time::Instant;
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
@@ -103,6 +104,30 @@ async fn closing_keeps_what_is_under_way_and_grants_nothing_more() {
     let house = Gate::before(gate.inner.reopen()).house().await;
     let owner = house.bucket("default").owners().resume(owner.id(), owner.secret()).await.unwrap();
     assert_eq!(owner.locks().await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_never_answers_is_unavailable_after_its_timeout() {
+    let gate = Gate::new();
+    let (house, _, owner) = gate.shut_house().await;
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    let (begun, timeout) = (Instant::now(), Options::STORE_TIMEOUT);
+    assert!(poll(&mut lock).await.is_pending());
+    let StoreState::Unavailable { why, .. } = house.unavailable().await else { panic!() };
+    assert_eq!(
+        (begun.elapsed(), &*why),
+        (timeout, "the store has not answered for 5s; its answer is waited for")
+    );
+    let refused = owner.lock([record(2)]).await;
+    assert!(matches!(refused, Err(LockError::Store(StoreError::Unavailable { .. }))), "{refused:?}");
+    // Nobody knows what becomes of the lock, and its caller does not wait for ever.
+    lock.await.unwrap_err();
+    assert_eq!(begun.elapsed(), 2 * timeout);
+
+    gate.open();
+    assert_eq!(house.serving().await, StoreState::Serving);
+    assert_eq!(owner.locks().await.unwrap().len(), 1, "the store had got it");
+    owner.lock([record(2)]).await.unwrap();
 }
 
 #[tokio::test]

@@ -31,24 +31,28 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
     close_house(state, patience).await
 }
 
-/// Waits for the store as long as it works, and until `patience` where it refuses: changes that are not
-/// durable were announced to no client.
+/// Waits for the store until `patience`, and a moment longer if it works: changes that are not durable were
+/// announced to no client.
 async fn close_house(state: &AppState, patience: Instant) -> StoreState {
     let mut closed = pin!(state.house.close());
     loop {
         if let Ok(end) = timeout(DRAIN_CHECK, &mut closed).await {
             return end;
         }
-        if Instant::now() >= patience
-            && let StoreState::Unavailable { why, .. } = state.house.store_state()
-        {
-            tracing::warn!(
-                "stopped while nothing can be kept ({why}): what waited for that is given up, and was told to nobody"
-            );
-            return StoreState::Closed { clean: false };
-        }
+        let why = match state.house.store_state() {
+            StoreState::Unavailable { why, .. } if Instant::now() >= patience => why,
+            StoreState::Serving if Instant::now() >= patience + LEAST_DRAIN => {
+                "the store has not answered yet".to_owned()
+            }
+            _ => continue,
+        };
+        tracing::warn!(
+            "stopped while nothing can be kept ({why}): what waited for that is given up, and was told to nobody"
+        );
+        return StoreState::Closed { clean: false };
     }
 }
 
-/// The least time that a refusing store is given, from the beginning of the end.
+/// The least time that the store is given, from the beginning of the end; and how much longer than one that
+/// refuses one that works.
 const LEAST_DRAIN: Duration = Duration::from_secs(1);

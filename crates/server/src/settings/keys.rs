@@ -17,6 +17,7 @@ fn server_keys() -> Vec<Key> {
     vec![
         Key::new("listen", "\"127.0.0.1:7420\"").flag("--listen"),
         Key::new("store", "\"sqlite:lockhouse.db\"").flag("--store"),
+        Key::new("store_timeout", "\"5s\"").flag("--store-timeout"),
         Key::new("fresh", "false").flag("--fresh"),
         Key::new("lease", "\"10s\"").flag("--lease"),
         Key::new("drain", "\"10s\"").flag("--drain"),

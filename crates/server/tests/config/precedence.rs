@@ -33,6 +33,7 @@ fn examples() -> Vec<Example> {
         ),
         example("lease", "'1s'", "2s", text("3s"), ["\"1s\"", "\"2s\"", "\"3s\""]),
         example("drain", "'1m'", "2m", text("3m"), ["\"1m\"", "\"2m\"", "\"3m\""]),
+        example("store_timeout", "'1s'", "2s", text("3s"), ["\"1s\"", "\"2s\"", "\"3s\""]),
         example("store", "'memory:'", "memory:", text("memory:"), ["\"memory:\""; 3]),
         example(
             "allowed_origins",

@@ -118,11 +118,12 @@ impl State {
         self.outbox.fenced()
     }
 
-    /// There is no store any more. The deferred messages are given back, to be dropped once the mutex is
-    /// free.
-    pub(super) fn keep_no_more(&mut self) -> Vec<Deferred> {
+    /// The house was closed, and with it its store. The deferred messages are given back, to be dropped once
+    /// the mutex is free.
+    pub(super) fn keep_no_more(&mut self, now: Now) -> Vec<Deferred> {
         if let Durability::Durable(_) = self.durability {
-            self.durability = Durability::Volatile;
+            self.handle(now, Command::Close);
+            self.durability = Durability::Closed;
         }
         self.outbox.fenced()
     }
@@ -131,7 +132,7 @@ impl State {
     pub(super) fn mark(&self) -> u64 {
         match self.durability {
             Durability::Durable(_) => self.manager.reserved_up_to(),
-            Durability::Volatile | Durability::Lost(_) => self.manager.last_token(),
+            Durability::Volatile | Durability::Closed | Durability::Lost(_) => self.manager.last_token(),
         }
     }
 

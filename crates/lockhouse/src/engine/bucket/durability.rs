@@ -5,10 +5,12 @@ use crate::loss::Loss;
 /// Where the changes of a bucket go.
 #[derive(Debug)]
 pub(super) enum Durability {
-    /// No durable state: there is no store, or the house was closed.
+    /// No durable state: there is no store.
     Volatile,
     /// Every change becomes durable in the store.
     Durable(Durable),
+    /// The house was closed: nothing becomes durable any more.
+    Closed,
     /// The house has lost its store, and with it every lock.
     Lost(Loss),
 }
@@ -55,8 +57,14 @@ impl Durability {
     pub(super) fn loss(&self) -> Option<Loss> {
         match self {
             Self::Lost(why) => Some(*why),
-            Self::Volatile | Self::Durable(_) => None,
+            Self::Volatile | Self::Durable(_) | Self::Closed => None,
         }
+    }
+
+    /// Whether nothing becomes durable any more that would have to.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Self::Closed | Self::Lost(_))
     }
 
     /// Whether grants may be announced to ports without a look at the outbox.
@@ -64,7 +72,7 @@ impl Durability {
     pub(super) fn is_announced(&self) -> bool {
         match self {
             Self::Durable(durable) => matches!(durable.record, Record::Present(Announcement::Announced)),
-            Self::Volatile | Self::Lost(_) => true,
+            Self::Volatile | Self::Closed | Self::Lost(_) => true,
         }
     }
 

@@ -28,8 +28,9 @@ impl Shared {
         self.check_backlog()?;
         self.remember_runtime();
         match self.ask(command, None, look) {
-            Reply::Answered(outcome) => Ok(outcome),
-            Reply::Waits(answer) => answer.await.map_err(|_| self.environment.why_unanswered()),
+            None => Err(self.environment.why_unanswered()),
+            Some(Reply::Answered(outcome)) => Ok(outcome),
+            Some(Reply::Waits(answer)) => self.until_given_up(answer).await,
         }
     }
 
@@ -41,13 +42,11 @@ impl Shared {
         command: Command<'_>,
         memory: Option<Arc<MemoryReservation>>,
     ) -> Result<Outcome, StoreError> {
-        if self.environment.store_is_over() {
-            return Err(self.environment.why_unanswered());
-        }
         self.remember_runtime();
         match self.ask(command, memory, |_| {}) {
-            Reply::Answered(outcome) => Ok(outcome),
-            Reply::Waits(answer) => self.while_serving(answer).await,
+            None => Err(self.environment.why_unanswered()),
+            Some(Reply::Answered(outcome)) => Ok(outcome),
+            Some(Reply::Waits(answer)) => self.while_serving(answer).await,
         }
     }
 
@@ -61,26 +60,39 @@ impl Shared {
         self: &Arc<Self>,
         read: impl FnOnce(&LockManager<RandomState>) -> T,
     ) -> Result<T, StoreError> {
-        let (value, settled) = self.with(|state| (read(state.manager()), state.settled()));
-        if let Some(settled) = settled {
-            self.while_serving(settled).await?;
+        let value =
+            self.with(
+                |state| {
+                    if state.is_over() { None } else { Some((read(state.manager()), state.settled())) }
+                },
+            );
+        match value {
+            None => Err(self.environment.why_unanswered()),
+            Some((value, None)) => Ok(value),
+            Some((value, Some(settled))) => self.while_serving(settled).await.map(|_| value),
         }
-        Ok(value)
+    }
+
+    /// The answer to a command. A store that cannot write for long is not waited for: what becomes of the
+    /// command is unknown then.
+    async fn until_given_up(&self, answer: oneshot::Receiver<Outcome>) -> Result<Outcome, StoreError> {
+        let unknown = || self.environment.why_unanswered();
+        let Some(store) = &self.environment.store else { return answer.await.map_err(|_| unknown()) };
+        match first(answer, store.given_up()).await {
+            Ok(answer) => answer.map_err(|_| unknown()),
+            Err(()) => Err(unknown()),
+        }
     }
 
     /// The answer to a question, or why there is none for the time being: the caller does not have to wait
     /// for a store that is away.
     async fn while_serving<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
-        let mut answer = pin!(answer);
-        let Some(store) = &self.environment.store else {
-            return answer.await.map_err(|_| self.environment.why_unanswered());
-        };
-        let mut away = pin!(store.not_serving());
-        poll_fn(|context| match answer.as_mut().poll(context) {
-            Poll::Ready(answer) => Poll::Ready(answer.map_err(|_| self.environment.why_unanswered())),
-            Poll::Pending => away.as_mut().poll(context).map(|state| Err(StoreError::from(&state))),
-        })
-        .await
+        let unanswered = || self.environment.why_unanswered();
+        let Some(store) = &self.environment.store else { return answer.await.map_err(|_| unanswered()) };
+        match first(answer, store.not_serving()).await {
+            Ok(answer) => answer.map_err(|_| unanswered()),
+            Err(state) => Err(StoreError::from(&state)),
+        }
     }
 
     /// Bounded, as a store may take long to answer.
@@ -97,4 +109,14 @@ impl Shared {
     pub(crate) fn until(&self, at: Instant) -> Duration {
         Duration::from_millis(at.as_millis().saturating_sub(self.environment.clock.now().as_millis()))
     }
+}
+
+/// The answer, unless the other comes first.
+async fn first<A, B>(answer: impl Future<Output = A>, other: impl Future<Output = B>) -> Result<A, B> {
+    let (mut answer, mut other) = (pin!(answer), pin!(other));
+    poll_fn(|context| match answer.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+        Poll::Pending => other.as_mut().poll(context).map(Err),
+    })
+    .await
 }

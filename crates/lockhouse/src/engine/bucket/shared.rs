@@ -100,23 +100,27 @@ impl Shared {
     }
 
     /// Carries out a command. An answer that rests on something uncommitted waits, and holds that memory
-    /// meanwhile; `look` sees it before.
+    /// meanwhile; `look` sees it before. None if the house is closed or has lost its store: nothing has
+    /// happened then.
     pub(crate) fn ask(
         self: &Arc<Self>,
         command: Command<'_>,
         memory: Option<Arc<MemoryReservation>>,
         look: impl FnOnce(&Outcome),
-    ) -> Reply {
+    ) -> Option<Reply> {
         self.with_housekeeping(|state| {
+            if state.is_over() {
+                return None;
+            }
             let outcome = state.handle(self.environment.clock.stamp(), command);
             look(&outcome);
             if state.outbox.is_idle() {
-                return Reply::Answered(outcome);
+                return Some(Reply::Answered(outcome));
             }
             let (to, answer) = oneshot::channel();
             match state.hold_answer(&command, outcome, |outcome| Deferred::Reply { to, outcome, memory }) {
-                Some(Deferred::Reply { outcome, .. }) => Reply::Answered(outcome),
-                _ => Reply::Waits(answer),
+                Some(Deferred::Reply { outcome, .. }) => Some(Reply::Answered(outcome)),
+                _ => Some(Reply::Waits(answer)),
             }
         })
     }
@@ -352,7 +356,7 @@ impl Shared {
     pub(crate) fn is_over(self: &Arc<Self>, why: Option<Loss>) {
         let dropped = self.with(|state| match why {
             Some(why) => state.lose_everything(self.environment.clock.stamp(), why),
-            None => state.keep_no_more(),
+            None => state.keep_no_more(self.environment.clock.stamp()),
         });
         drop(dropped);
     }

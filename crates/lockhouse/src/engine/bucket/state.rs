@@ -218,6 +218,13 @@ impl State {
         self.durability.loss()
     }
 
+    /// Whether nothing becomes durable any more that would have to. Such a bucket answers nothing: its state
+    /// may be another's by now, or not what the store has.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.durability.is_over()
+    }
+
     /// Work for the bucket that the house has not been notified of yet.
     #[inline]
     pub(super) fn take_housekeeping(&mut self) -> Option<Housekeeping> {

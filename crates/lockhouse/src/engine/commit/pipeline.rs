@@ -11,13 +11,12 @@
 //! One commit is under way at a time. Changes that come meanwhile are gathered for the next.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockhouse_store::{
-    CommitBatch, CommitOutcome, Fatal, Scope, Slot, Store, StoreUnavailable, Write, WriterId,
-};
+use lockhouse_store::{CommitBatch, CommitOutcome, Fatal, Scope, Slot, Store, Write, WriterId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -32,6 +31,9 @@ const LEAST_SHARE: usize = 64;
 
 /// How long to wait before a batch is sent again: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// Why a store is unavailable whose answers are lost.
+const NO_ANSWER: &str = "the store does not answer; it is asked again";
 
 /// So many answers to one batch may be lost before clients are turned away.
 const ANSWERS_LOST: u32 = 4;
@@ -361,7 +363,8 @@ impl Pipeline {
         let mut pause = RETRY.0;
         let mut lost = 0;
         loop {
-            let outcomes = self.store.commit(vec![batch.clone()]).await.map_err(StoreState::Failed)?;
+            let outcomes = self.answer(self.store.commit(vec![batch.clone()])).await;
+            let outcomes = outcomes.map_err(StoreState::Failed)?;
             let why = match outcomes.into_iter().next().unwrap_or(CommitOutcome::Unknown) {
                 CommitOutcome::Committed => break,
                 CommitOutcome::Fenced => return Err(StoreState::Fenced),
@@ -370,7 +373,8 @@ impl Pipeline {
             };
             lost += u32::from(why.is_none());
             if why.is_some() || lost > ANSWERS_LOST {
-                self.is_unavailable(why.as_ref(), pause);
+                let why = why.as_ref().map_or_else(|| NO_ANSWER.to_owned(), ToString::to_string);
+                self.status.set(StoreState::Unavailable { why, retry_after: pause });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY.1);
@@ -382,6 +386,19 @@ impl Pipeline {
         Ok(())
     }
 
+    /// The answer of the store, however long that takes. Until it comes, a store that takes too long is
+    /// unavailable: nobody knows whether it still works.
+    async fn answer<T>(&self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        if let Ok(answer) = timeout(self.status.timeout, &mut answer).await {
+            return answer;
+        }
+        let why =
+            format!("the store has not answered for {:?}; its answer is waited for", self.status.timeout);
+        self.status.set(StoreState::Unavailable { why, retry_after: RETRY.1 });
+        answer.await
+    }
+
     fn note_leases(&self, batch: &CommitBatch) {
         for write in &batch.writes {
             if let Write::LongestLease { ms } = write {
@@ -390,18 +407,12 @@ impl Pipeline {
         }
     }
 
-    fn is_unavailable(&self, why: Option<&StoreUnavailable>, retry_after: Duration) {
-        let why = why
-            .map_or_else(|| "the store does not answer; it is asked again".to_owned(), ToString::to_string);
-        self.status.set(StoreState::Unavailable { why, retry_after });
-    }
-
     async fn finish(&self, next_seq: &mut u64, stop: Stop) -> StoreState {
         let Stop::Closed { clean } = stop else { return StoreState::Closed { clean: false } };
         if clean && let Err(over) = self.commit(next_seq, vec![Write::StoppedClean]).await {
             return over;
         }
-        match self.store.close().await {
+        match self.answer(self.store.close()).await {
             Ok(()) => StoreState::Closed { clean },
             Err(fatal) => StoreState::Failed(fatal),
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockhouse_store::Fatal;
 use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 
 use crate::error::StoreError;
 use crate::loss::Loss;
@@ -52,14 +53,17 @@ pub(crate) struct StoreStatus {
     away: Notify,
     /// A lease of this length may be given, as the store knows of it.
     longest_lease_ms: AtomicU64,
+    /// How long an answer of the store is waited for.
+    pub(crate) timeout: Duration,
 }
 
 impl StoreStatus {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(timeout: Duration) -> Self {
         Self {
             state: watch::Sender::new(StoreState::Serving),
             away: Notify::new(),
             longest_lease_ms: AtomicU64::new(0),
+            timeout,
         }
     }
 
@@ -105,6 +109,13 @@ impl StoreStatus {
             }
             away.await;
         }
+    }
+
+    /// Waits until the store cannot write, and for the time that an answer of the store is waited for after
+    /// that.
+    pub(crate) async fn given_up(&self) {
+        self.not_serving().await;
+        sleep(self.timeout).await;
     }
 
     /// Enters a state, unless the present one is final.

@@ -131,11 +131,9 @@ impl Inner {
 
     /// Gives a new bucket the notices that it has missed, without any mutex.
     fn begin(&self, bucket: &Arc<Shared>) {
-        // A request in a bucket that came too late for the notice of the loss would wait for ever.
-        if self.is_closing.load(Ordering::Acquire)
-            && let Some(why) = self.loss()
-        {
-            bucket.is_over(Some(why));
+        // A bucket that came too late for the notice of the end would wait for ever for what it asks.
+        if self.environment.store_is_over() {
+            bucket.is_over(self.loss());
         }
         if self.recovery.of_new_until.is_some() {
             // The ticker learns the end of the recovery, during which the bucket must not be forgotten.

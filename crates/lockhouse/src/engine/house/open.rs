@@ -97,7 +97,7 @@ impl House {
         }
         let mut marks = Marks::above_floor(opened.token_floor);
         dropped.iter().for_each(|(key, mark)| marks.raise(key, *mark));
-        let status = Arc::new(StoreStatus::new());
+        let status = Arc::new(StoreStatus::new(options.store_timeout));
         let pipeline = Arc::new(Pipeline::new(store, Slot::ONLY, opened.epoch, writer, status.clone()));
         let tickets = Tickets::new(opened.key.as_bytes(), opened.epoch, opened.tickets_since);
         let tickets = (!options.reclaims_nothing).then_some(tickets);

@@ -14,16 +14,34 @@ use crate::engine::memory::MemoryBudget;
 /// # use std::time::Duration;
 /// let options = lockhouse::Options::new().lease(Duration::from_secs(10));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     pub(super) bounds: Bounds,
     clock: Option<ManualClock>,
     pub(super) lease_ms: u64,
     pub(super) always_recovers: bool,
     pub(super) reclaims_nothing: bool,
+    pub(super) store_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bounds: Bounds::default(),
+            clock: None,
+            lease_ms: 0,
+            always_recovers: false,
+            reclaims_nothing: false,
+            store_timeout: Self::STORE_TIMEOUT,
+        }
+    }
 }
 
 impl Options {
+    /// How long an answer of the store is waited for, unless [`store_timeout`](Self::store_timeout) says
+    /// otherwise.
+    pub const STORE_TIMEOUT: Duration = Duration::from_secs(5);
+
     /// The default bounds and the system's clock.
     pub fn new() -> Self {
         Self::default()
@@ -88,6 +106,15 @@ impl Options {
     /// after a restart: yes, unless the store keeps nothing over it.
     pub fn tickets(mut self, tickets: bool) -> Self {
         self.reclaims_nothing = !tickets;
+        self
+    }
+
+    /// How long an answer of the store is waited for. A store that takes longer is
+    /// [unavailable](crate::StoreState::Unavailable) until the answer comes: new changes are refused. Calls
+    /// under way that wait as long again learn that the outcome is unknown, whatever keeps the store from
+    /// writing.
+    pub fn store_timeout(mut self, timeout: Duration) -> Self {
+        self.store_timeout = timeout;
         self
     }
 

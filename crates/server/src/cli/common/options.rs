@@ -29,6 +29,11 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
 
+    /// How long an answer of the store is waited for, from 100ms to 10m; a store that takes longer counts as
+    /// unavailable [default: 5s] [env: LOCKHOUSE_STORE_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    store_timeout: Option<String>,
+
     /// With memory: grant at once, as no client of an earlier server still holds a lock. Otherwise the server
     /// first
     /// waits for the length of the lease
@@ -78,6 +83,7 @@ impl SettingsArgs {
             ("listen", self.listen),
             ("lease", self.lease),
             ("store", self.store),
+            ("store_timeout", self.store_timeout),
             ("drain", self.drain),
             ("tls.cert", self.tls_cert),
             ("tls.key", self.tls_key),

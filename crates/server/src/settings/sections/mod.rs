@@ -35,6 +35,8 @@ pub struct Settings {
     pub listen: String,
     /// The store for the state that outlives the server.
     pub store: StoreChoice,
+    /// How long an answer of the store is waited for.
+    pub store_timeout: Duration,
     /// Whether no client can hold anything from before; only without a file.
     pub fresh: bool,
     /// How long the agents of a session live without an answer to a ping.
@@ -57,6 +59,7 @@ impl Settings {
     pub(super) fn read(table: &mut Table<'_>) -> Option<Self> {
         let listen = table.required("listen", text::listen);
         let store = table.required("store", text::parsed);
+        let store_timeout = table.required("store_timeout", text::store_timeout);
         let fresh = table.required("fresh", flag);
         let lease = table.required("lease", text::lease);
         let drain = table.required("drain", text::drain);
@@ -68,6 +71,7 @@ impl Settings {
         Some(Self {
             listen: listen?,
             store: store?,
+            store_timeout: store_timeout?,
             fresh: fresh?,
             lease: lease?,
             drain: drain?,

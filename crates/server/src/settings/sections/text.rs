@@ -58,6 +58,16 @@ pub(super) fn drain(value: NodeAt<'_>) -> Decoded<Duration> {
     Ok(length)
 }
 
+/// How long an answer of the store is waited for.
+pub(super) fn store_timeout(value: NodeAt<'_>) -> Decoded<Duration> {
+    let length = duration(value)?;
+    let bounds = Duration::from_millis(100)..=Duration::from_secs(600);
+    if !bounds.contains(&length) {
+        return Err(value.wrong("an answer of the store is waited for from 100ms to 10m"));
+    }
+    Ok(length)
+}
+
 /// Any duration.
 pub(super) fn duration(value: NodeAt<'_>) -> Decoded<Duration> {
     parse_duration(&string(value)?).map_err(|rule| value.wrong(rule))
