@@ -354,3 +354,39 @@ async fn a_loss_by_time_is_announced_at_once_if_its_name_waits_for_nothing() {
     gate.open();
     lock.await.unwrap();
 }
+
+#[tokio::test]
+async fn the_end_of_an_agent_waits_for_no_store() {
+    let gate = Gate::new();
+    let (clock, options) = manual();
+    let house = gate.house_with(options.lease(Duration::from_secs(1))).await;
+    let bucket = house.bucket("default");
+    let owner = bucket.owners().open("Ada", Duration::from_secs(3600)).await.unwrap();
+    let port = bucket.port(100);
+    let leased = join(&port, Some(1000)).unwrap();
+    let (left, heir) = (join(&port, None).unwrap(), join(&port, None).unwrap());
+    let (first, second) = (Name::new("first").unwrap(), Name::new("second").unwrap());
+    for (agent, name) in [(leased, first), (left, second), (heir, first), (heir, second)] {
+        port.submit(2, Command::Request(NewRequest::new(agent, name, WAIT)));
+    }
+    settle().await;
+    drained(&port);
+    gate.shut();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+
+    port.submit(3, Command::End { agent: left });
+    let notices = drained(&port);
+    assert!(
+        matches!(notices[..], [Notice::Effect(Effect::Granted { .. }), Notice::Answer { tag: 3, .. }]),
+        "{notices:?}"
+    );
+    clock.advance(Duration::from_secs(1));
+    let notices = drained(&port);
+    assert!(
+        matches!(notices[..], [Notice::Effect(Effect::AgentEnded { agent, .. }), Notice::Effect(Effect::Granted { .. })] if agent == leased),
+        "{notices:?}"
+    );
+    gate.open();
+    lock.await.unwrap();
+}

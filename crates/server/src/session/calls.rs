@@ -183,10 +183,10 @@ impl Session {
     /// Only operators may take away what is held for good.
     fn steal(&mut self, id: u64, asked: PendingCall, request: NewRequest<'_>) -> Verdict {
         let name = DisplayName(request.name);
-        let tag = self.next_tag(asked);
+        let tag = self.asked.add(asked);
         let spares = !self.admission.allows(Permission::Operate);
         let Some(stolen) = self.port.steal(tag, request, spares) else {
-            self.asked.pop_back();
+            self.asked.remove(tag);
             return self.deny(id, "steal", Permission::Operate, Some(&name));
         };
         // A steal of a free name takes nothing.
@@ -235,7 +235,7 @@ impl Session {
             metadata: reclaim.metadata.as_deref(),
             max_hold_ms: reclaim.max_hold_ms,
         };
-        let tag = self.next_tag(PendingCall::Reclaim { id, agent: number });
+        let tag = self.asked.add(PendingCall::Reclaim { id, agent: number });
         if !self.port.reclaim(tag, new, reclaim.ticket.as_str()) {
             let name = DisplayName(reclaim.name.as_name());
             self.admission.note_denied("reclaim", Some(&name), &"no ticket of that lock");

@@ -14,6 +14,7 @@ mod calls;
 mod notices;
 mod outbound;
 mod pacing;
+mod pending;
 mod queries;
 mod refusals;
 mod run;

@@ -24,8 +24,7 @@ impl Session {
         for notice in notices.drain(..) {
             match notice {
                 Notice::Answer { tag, outcome } => {
-                    let at = self.asked.iter().position(|(known, _)| *known == tag);
-                    if let Some((_, asked)) = at.and_then(|at| self.asked.remove(at)) {
+                    if let Some(asked) = self.asked.remove(tag) {
                         self.answer(asked, outcome);
                     }
                 }

@@ -31,7 +31,7 @@ impl Session {
     }
 
     pub(super) fn has_questions(&self) -> bool {
-        self.asked.iter().any(|(_, asked)| matches!(asked, PendingCall::Query(..)))
+        self.asked.has_queries()
     }
 
     /// The answers rest on changes that the store cannot make durable at the moment: no client is left
@@ -39,14 +39,9 @@ impl Session {
     pub(super) fn answer_questions(&mut self, state: &StoreState) -> Verdict {
         let StoreState::Unavailable { why, retry_after } = state else { return Verdict::Stop };
         let message = format!("nothing can be told as kept at the moment: {why}");
-        for (tag, asked) in std::mem::take(&mut self.asked) {
-            match asked {
-                PendingCall::Query(look, _) => {
-                    let problem = FrameProblem::with_message(message.clone());
-                    self.not_now(Some(look.id), ErrorCode::Unavailable, problem, *retry_after);
-                }
-                asked => self.asked.push_back((tag, asked)),
-            }
+        for look in self.asked.take_queries() {
+            let problem = FrameProblem::with_message(message.clone());
+            self.not_now(Some(look.id), ErrorCode::Unavailable, problem, *retry_after);
         }
         Verdict::GoOn
     }
@@ -73,7 +68,7 @@ impl Session {
     pub(super) fn take_snapshot(&mut self, memory: Arc<MemoryReservation>, asked: PendingCall) -> Verdict {
         let entries = self.port.bucket().len();
         self.pacing.has_done(price_of_query(entries));
-        let tag = self.next_tag(asked);
+        let tag = self.asked.add(asked);
         block_in_place_if_large(entries, || {
             self.port.look(tag, memory);
             self.take_notices()

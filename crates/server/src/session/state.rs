@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::outbound::Outbound;
 use super::pacing::Pacing;
+use super::pending::PendingCalls;
 use super::table::AgentTable;
 use super::verdict::{PendingCall, SessionEnd, Steal, Verdict};
 use super::watches::Watches;
@@ -38,9 +39,7 @@ pub(super) struct Session {
     pub(super) pacing: Pacing,
     /// The bounds of the session; later settings count for later sessions.
     pub(super) limits: LimitSettings,
-    /// Calls to the bucket that are not answered, with their tags, in order.
-    pub(super) asked: VecDeque<(u64, PendingCall)>,
-    pub(super) last_tag: u64,
+    pub(super) asked: PendingCalls,
     /// The steals that are not answered yet, by the id of their request.
     pub(super) steals: HashMap<u64, Steal>,
     pub(super) notices: VecDeque<Notice>,
@@ -95,8 +94,7 @@ impl Session {
             watches: Watches::default(),
             pacing: Pacing::default(),
             limits,
-            asked: VecDeque::new(),
-            last_tag: 0,
+            asked: PendingCalls::default(),
             steals: HashMap::new(),
             notices: VecDeque::new(),
             unread,
@@ -154,15 +152,9 @@ impl Session {
 
     /// Asks the bucket, and takes note of the answer and of what came before it.
     pub(super) fn ask(&mut self, asked: PendingCall, command: Command<'_>) -> Verdict {
-        let tag = self.next_tag(asked);
+        let tag = self.asked.add(asked);
         self.port.submit(tag, command);
         self.take_notices()
-    }
-
-    pub(super) fn next_tag(&mut self, asked: PendingCall) -> u64 {
-        self.last_tag += 1;
-        self.asked.push_back((self.last_tag, asked));
-        self.last_tag
     }
 
     /// The lease runs anew.

@@ -73,12 +73,15 @@ impl<'a> DependsOn<'a> {
                     _ => Self::Nothing,
                 }
             }
-            _ if has_changed => Self::Everything,
-            Command::Join(_)
-            | Command::Abort { .. }
+            // Nothing of an agent is durable. What has changed is the mark, for the grants of others.
+            Command::Abort { .. }
             | Command::Release { .. }
             | Command::Renew { .. }
+            | Command::End { .. }
             | Command::Close => Self::Nothing,
+            // Of a join it is the length of its lease.
+            _ if has_changed => Self::Everything,
+            Command::Join(_) => Self::Nothing,
             Command::Touch { .. } if matches!(outcome, Outcome::Renewed { alive: true }) => Self::Nothing,
             Command::Lock(NewLocks { locks, .. }) => {
                 Self::Names(locks.iter().map(|(name, _)| *name).collect(), 0)
@@ -96,7 +99,6 @@ impl<'a> DependsOn<'a> {
             | Command::EndOwner { .. }
             | Command::Unlock { .. }
             | Command::Undo { .. }
-            | Command::End { .. }
             | Command::Snapshot
             | Command::EndRecovery => Self::Everything,
         }

@@ -157,6 +157,8 @@ impl State {
                 let name = name.clone();
                 self.outbox.hold(&[name.as_name()], 0, deferred(effect))
             }
+            // Nothing of an agent is durable: its session ends with it, whatever the store does meanwhile.
+            Effect::AgentEnded { .. } => Some(deferred(effect)),
             _ => self.outbox.hold_behind_all(deferred(effect)),
         };
         if let Some(deferred) = passes {
