@@ -158,6 +158,11 @@ impl Quota {
         Self::new(field, format!("{bytes} bytes"), format!("at most {limit} bytes are allowed"))
     }
 
+    /// Too much waits for the store.
+    pub(crate) fn waiting() -> Self {
+        Self::new("bucket", "too many answers that wait for the store", "it cannot have one more")
+    }
+
     /// A longest hold that is none.
     pub(crate) fn max_hold(max_hold: Duration) -> Self {
         Self::new("max_hold", format!("{max_hold:?}"), "from 1 ms to 2^53 - 1 ms are allowed")

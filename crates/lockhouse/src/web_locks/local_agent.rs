@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use lockhouse_core::{AgentId, Command, Outcome, Refusal};
 
-use crate::engine::bucket::results::Reply;
+use crate::engine::bucket::results::{NotAsked, Reply};
 use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, RequestError, Unavailable};
 use crate::snapshot::{Holder, Snapshot};
@@ -24,9 +24,10 @@ impl LocalAgent {
         }
         let over = || self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore);
         let outcome = match self.bucket.ask(Command::Snapshot, None, |_| {}) {
-            Some(Reply::Answered(outcome)) => outcome,
-            Some(Reply::Waits(answer)) => answer.await.map_err(|_| over())?,
-            None => return Err(over()),
+            Ok(Reply::Answered(outcome)) => outcome,
+            Ok(Reply::Waits(answer)) => answer.await.map_err(|_| over())?,
+            Err(NotAsked::IsOver) => return Err(over()),
+            Err(NotAsked::TooMuchWaits) => return Err(RequestError::Quota(Quota::waiting())),
         };
         let Outcome::Snapshot(snapshot) = outcome else {
             unreachable!("a snapshot is answered with one");

@@ -8,7 +8,7 @@ use lockhouse::core::{
     Acquire, AgentId, Command, Effect, Mode, Name, NewAgent, NewRequest, Outcome, Refusal,
 };
 use lockhouse::store::Write;
-use lockhouse::{Loss, MemoryBudget, Notice, Options, Port, RequestError};
+use lockhouse::{BucketKey, Loss, MemoryBudget, Notice, Options, OwnerError, Port, RequestError, StoreError};
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
@@ -389,4 +389,52 @@ async fn the_end_of_an_agent_waits_for_no_store() {
     );
     gate.open();
     lock.await.unwrap();
+}
+
+#[tokio::test]
+async fn answers_that_wait_for_the_store_take_no_more_memory_than_the_tenant_may() {
+    let budget = MemoryBudget::new(256 << 10);
+    let gate = Gate::new();
+    let house = gate.house_with(Options::new().memory_budget(&budget)).await;
+    let bucket = house.bucket("default");
+    let owner = bucket.owners().open("Ada", Duration::from_secs(3600)).await.unwrap();
+    let stranger = bucket.owners().open("Eve", Duration::from_secs(3600)).await.unwrap();
+    let port = bucket.port(1 << 20);
+    let agent = join(&port, None).unwrap();
+    let before = budget.taken("");
+    gate.shut();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+
+    // Each is refused, but nobody may learn yet who holds the name.
+    let (wanted, count) = (record(1), 10_000);
+    for tag in 1..=count {
+        let request = NewRequest::new(agent, wanted.name(), Acquire::IfAvailable(Mode::Exclusive));
+        port.submit(tag, Command::Request(request));
+    }
+    let refused = drained(&port);
+    assert!(refused.iter().all(|notice| matches!(
+        notice,
+        Notice::Answer { outcome: Outcome::Refused(Refusal::BudgetExceeded { .. }), .. }
+    )));
+    let waiting = count as usize - refused.len();
+    assert!((100..2000).contains(&waiting), "{waiting} of {count} wait");
+    assert!(budget.taken("") <= 256 << 10);
+    let too_many = bucket.owners().resume(owner.id(), stranger.secret()).await;
+    assert!(matches!(too_many, Err(OwnerError::Store(StoreError::Unavailable { .. }))), "{too_many:?}");
+    let partition = "\u{1f}other\u{1f}\u{1f}\u{1f}".to_owned();
+    let other = house.bucket(BucketKey { bucket: "default".to_owned(), partition });
+    assert!(other.agent("web").is_ok(), "the memory is another tenant's");
+
+    gate.open();
+    lock.await.unwrap();
+    settle().await;
+    let answered = drained(&port);
+    assert_eq!(answered.len(), waiting);
+    assert!(answered.iter().all(|notice| matches!(
+        notice,
+        Notice::Answer { outcome: Outcome::Refused(Refusal::Unavailable { .. }), .. }
+    )));
+    drop(bucket.snapshot().await);
+    assert!(budget.taken("") <= before + (64 << 10), "{} after {before}", budget.taken(""));
 }

@@ -6,7 +6,9 @@ use lockhouse_core::{Change, Command, Now, Outcome};
 use tokio::sync::oneshot;
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
+use crate::engine::bucket::delivery::HeldAnswer;
 use crate::engine::bucket::durability::{Announcement, Durability};
+use crate::engine::bucket::results::NotAsked;
 use crate::engine::bucket::state::State;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::loss::Loss;
@@ -87,10 +89,14 @@ impl State {
     }
 
     /// Comes once everything so far is durable; at once, if it is.
-    pub(crate) fn settled(&mut self) -> Option<oneshot::Receiver<Outcome>> {
+    pub(crate) fn settled(&mut self) -> Result<Option<oneshot::Receiver<Outcome>>, NotAsked> {
         let (to, settled) = oneshot::channel();
-        let reply = Deferred::Reply { to, outcome: Outcome::Closed, memory: None };
-        self.outbox.hold_behind_all(reply).is_none().then_some(settled)
+        let reply = |outcome| Deferred::Reply { to, outcome, memory: None };
+        match self.hold_answer(&Command::Snapshot, Outcome::Closed, reply) {
+            HeldAnswer::Passes(_) => Ok(None),
+            HeldAnswer::Waits => Ok(Some(settled)),
+            HeldAnswer::NoRoom(_) => Err(NotAsked::TooMuchWaits),
+        }
     }
 
     /// How many commands wait for the store.

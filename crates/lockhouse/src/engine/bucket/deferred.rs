@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use lockhouse_core::{
-    AssignmentRecord, Change, ClaimRecord, Command, FencingToken, LockRecord, Name, NewLocks, NewReclaim,
-    NewRequest, Outcome, OwnerRecord, Refusal, RequestId, Unlock,
+    AssignmentRecord, Change, ClaimRecord, Command, Conflict, Effect, FencingToken, Holder, LockRecord, Name,
+    NewLocks, NewReclaim, NewRequest, Outcome, OwnerRecord, Refusal, RequestId, SnapshotEntry, Unlock,
 };
 use lockhouse_store::{Scope, Write};
 use tokio::sync::oneshot;
 
 use crate::engine::clock::Clock;
+use crate::engine::commit::outbox::Weigh;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::memory::MemoryReservation;
 
@@ -17,23 +18,75 @@ use crate::engine::memory::MemoryReservation;
 #[derive(Debug)]
 pub(crate) enum Deferred {
     /// To a port. The message holds that memory meanwhile.
-    Port {
-        inbox: Arc<Inbox>,
-        notice: Notice,
-        #[expect(dead_code, reason = "kept for its end")]
-        memory: Option<Arc<MemoryReservation>>,
-    },
+    Port { inbox: Arc<Inbox>, notice: Notice, memory: Option<Arc<MemoryReservation>> },
     /// To the future of a request: it is granted.
     Grant { request: RequestId, token: FencingToken },
     /// To the future of a request: it is refused after all.
     Refusal { request: RequestId, refusal: Refusal },
     /// To the caller that waits for the answer. The message holds that memory meanwhile.
-    Reply {
-        to: oneshot::Sender<Outcome>,
-        outcome: Outcome,
-        #[expect(dead_code, reason = "kept for its end")]
-        memory: Option<Arc<MemoryReservation>>,
-    },
+    Reply { to: oneshot::Sender<Outcome>, outcome: Outcome, memory: Option<Arc<MemoryReservation>> },
+}
+
+impl Weigh for Deferred {
+    fn bytes(&self) -> usize {
+        let heap = match self {
+            // What holds memory of its own was charged for it.
+            Self::Port { memory: Some(_), .. } | Self::Reply { memory: Some(_), .. } => 0,
+            Self::Port { notice: Notice::Answer { outcome, .. }, .. } | Self::Reply { outcome, .. } => {
+                bytes_of_outcome(outcome)
+            }
+            Self::Port { notice: Notice::Effect(Effect::Unavailable { refusal, .. }), .. } => {
+                bytes_of_refusal(refusal)
+            }
+            Self::Refusal { refusal, .. } => bytes_of_refusal(refusal),
+            Self::Port { .. } | Self::Grant { .. } => 0,
+        };
+        size_of::<Self>() + heap
+    }
+}
+
+fn bytes_of_outcome(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Refused(refusal) => bytes_of_refusal(refusal),
+        Outcome::Locked(locks) => size_of_val(&**locks),
+        Outcome::Finalized(assignment) => bytes_of_assignment(assignment),
+        Outcome::Snapshot(snapshot) => {
+            let entries = snapshot.held.iter().chain(&snapshot.pending);
+            let heap = |entry: &SnapshotEntry| {
+                entry.name.as_name().as_wtf8().len() + entry.label.len() + length(entry.metadata.as_deref())
+            };
+            entries.map(|entry| size_of::<SnapshotEntry>() + heap(entry)).sum()
+        }
+        _ => 0,
+    }
+}
+
+fn bytes_of_refusal(refusal: &Refusal) -> usize {
+    match refusal {
+        Refusal::Unavailable { holders, .. } | Refusal::Busy { holders, .. } => bytes_of_holders(holders),
+        Refusal::Claimed { holder } => bytes_of_holders(std::slice::from_ref(holder)),
+        Refusal::AlreadyAssigned(assignment) => bytes_of_assignment(assignment),
+        Refusal::Conflict(conflicts) => {
+            let heap = |conflict: &Conflict| {
+                conflict.name.as_name().as_wtf8().len() + bytes_of_holders(&conflict.holders)
+            };
+            conflicts.iter().map(|conflict| size_of::<Conflict>() + heap(conflict)).sum()
+        }
+        _ => 0,
+    }
+}
+
+fn bytes_of_holders(holders: &[Holder]) -> usize {
+    let heap = |holder: &Holder| holder.label.len() + length(holder.metadata.as_deref());
+    holders.iter().map(|holder| size_of::<Holder>() + heap(holder)).sum()
+}
+
+fn bytes_of_assignment(assignment: &AssignmentRecord) -> usize {
+    size_of::<AssignmentRecord>() + assignment.name.as_name().as_wtf8().len() + assignment.claimant.len()
+}
+
+fn length(text: Option<&str>) -> usize {
+    text.map_or(0, str::len)
 }
 
 /// A change that has to be durable, as a bucket expresses it.

@@ -11,24 +11,61 @@ use tokio::sync::oneshot;
 use crate::engine::bucket::deferred::{Deferred, DependsOn};
 use crate::engine::bucket::results::RequestResult;
 use crate::engine::bucket::state::State;
+use crate::engine::commit::outbox::Weigh;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::loss::Loss;
 
+/// The most bytes that answers may take which wait for the store in one bucket.
+const WAITING_BYTES: usize = 16 << 20;
+
+/// What becomes of an answer.
+#[derive(Debug)]
+pub(super) enum HeldAnswer {
+    /// It may leave now.
+    Passes(Deferred),
+    /// It waits for the store.
+    Waits,
+    /// It would have to wait, and there is no memory left for it. Nothing has changed.
+    NoRoom(Refusal),
+}
+
 impl State {
-    /// Keeps an answer that rests on something uncommitted, or gives it back.
+    /// Keeps an answer that rests on something uncommitted, or gives it back. The answer to a command that has
+    /// changed something is always kept: the backlog of such commands has a bound of its own.
     pub(super) fn hold_answer(
         &mut self,
         command: &Command<'_>,
         outcome: Outcome,
         deferred: impl FnOnce(Outcome) -> Deferred,
-    ) -> Option<Deferred> {
-        let about = DependsOn::answer(command, &outcome, self.outbox.is_open());
+    ) -> HeldAnswer {
+        let has_changed = self.outbox.is_open();
+        let about = DependsOn::answer(command, &outcome, has_changed);
+        let waits = match &about {
+            DependsOn::Nothing => false,
+            DependsOn::Names(names, token) => self.outbox.holds(names, *token),
+            DependsOn::Everything => !self.outbox.is_idle(),
+        };
         let deferred = deferred(outcome);
-        match about {
-            DependsOn::Nothing => Some(deferred),
-            DependsOn::Names(names, token) => self.outbox.hold(&names, token, deferred),
-            DependsOn::Everything => self.outbox.hold_behind_all(deferred),
+        if !waits {
+            return HeldAnswer::Passes(deferred);
         }
+        if !has_changed && let Err(refusal) = self.reserve_waiting(deferred.bytes()) {
+            return HeldAnswer::NoRoom(refusal);
+        }
+        let passes = match about {
+            DependsOn::Names(names, token) => self.outbox.hold(&names, token, deferred),
+            DependsOn::Nothing | DependsOn::Everything => self.outbox.hold_behind_all(deferred),
+        };
+        debug_assert!(passes.is_none(), "what has to wait is held");
+        HeldAnswer::Waits
+    }
+
+    /// Reserves memory for an answer that is to wait for the store.
+    fn reserve_waiting(&mut self, bytes: usize) -> Result<(), Refusal> {
+        if self.outbox.bytes() + bytes > WAITING_BYTES {
+            return Err(Refusal::BudgetExceeded { limit: WAITING_BYTES });
+        }
+        self.reserve_memory(|_| bytes)
     }
 
     /// The result of a request in the rarer cases. If its answer depends on something uncommitted, a grant
@@ -62,10 +99,9 @@ impl State {
                 let (to, later) = oneshot::channel();
                 let reply = |outcome| Deferred::Reply { to, outcome, memory: None };
                 match self.hold_answer(&Command::Request(*request), Outcome::Refused(refusal), reply) {
-                    Some(Deferred::Reply { outcome: Outcome::Refused(refusal), .. }) => {
-                        RequestResult::Refused(Box::new(refusal))
-                    }
-                    _ => RequestResult::RefusedLater(later),
+                    HeldAnswer::Passes(Deferred::Reply { outcome: Outcome::Refused(refusal), .. })
+                    | HeldAnswer::NoRoom(refusal) => RequestResult::Refused(Box::new(refusal)),
+                    HeldAnswer::Passes(_) | HeldAnswer::Waits => RequestResult::RefusedLater(later),
                 }
             }
         }
@@ -87,8 +123,13 @@ impl State {
             notice: Notice::Answer { tag, outcome },
             memory: None,
         };
-        if let Some(deferred) = self.hold_answer(command, outcome, deferred) {
-            self.hand_over(deferred);
+        match self.hold_answer(command, outcome, deferred) {
+            HeldAnswer::Passes(deferred) => _ = self.hand_over(deferred),
+            HeldAnswer::Waits => {}
+            HeldAnswer::NoRoom(refusal) => {
+                let notice = Notice::Answer { tag, outcome: Outcome::Refused(refusal) };
+                self.wakeups.wakers.extend(inbox.push(notice));
+            }
         }
     }
 

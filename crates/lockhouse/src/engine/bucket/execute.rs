@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager, Outcome};
 use tokio::sync::oneshot;
 
-use crate::engine::bucket::results::Reply;
+use crate::engine::bucket::results::{NotAsked, Reply};
 use crate::engine::bucket::shared::Shared;
 use crate::engine::memory::MemoryReservation;
 use crate::error::StoreError;
@@ -28,9 +28,9 @@ impl Shared {
         self.check_backlog()?;
         self.remember_runtime();
         match self.ask(command, None, look) {
-            None => Err(self.environment.why_unanswered()),
-            Some(Reply::Answered(outcome)) => Ok(outcome),
-            Some(Reply::Waits(answer)) => self.until_given_up(answer).await,
+            Err(why) => Err(self.not_asked(why)),
+            Ok(Reply::Answered(outcome)) => Ok(outcome),
+            Ok(Reply::Waits(answer)) => self.until_given_up(answer).await,
         }
     }
 
@@ -44,9 +44,9 @@ impl Shared {
     ) -> Result<Outcome, StoreError> {
         self.remember_runtime();
         match self.ask(command, memory, |_| {}) {
-            None => Err(self.environment.why_unanswered()),
-            Some(Reply::Answered(outcome)) => Ok(outcome),
-            Some(Reply::Waits(answer)) => self.while_serving(answer).await,
+            Err(why) => Err(self.not_asked(why)),
+            Ok(Reply::Answered(outcome)) => Ok(outcome),
+            Ok(Reply::Waits(answer)) => self.while_serving(answer).await,
         }
     }
 
@@ -60,16 +60,15 @@ impl Shared {
         self: &Arc<Self>,
         read: impl FnOnce(&LockManager<RandomState>) -> T,
     ) -> Result<T, StoreError> {
-        let value =
-            self.with(
-                |state| {
-                    if state.is_over() { None } else { Some((read(state.manager()), state.settled())) }
-                },
-            );
-        match value {
-            None => Err(self.environment.why_unanswered()),
-            Some((value, None)) => Ok(value),
-            Some((value, Some(settled))) => self.while_serving(settled).await.map(|_| value),
+        let value = self.with(|state| {
+            if state.is_over() {
+                return Err(NotAsked::IsOver);
+            }
+            Ok((read(state.manager()), state.settled()?))
+        });
+        match value.map_err(|why| self.not_asked(why))? {
+            (value, None) => Ok(value),
+            (value, Some(settled)) => self.while_serving(settled).await.map(|_| value),
         }
     }
 
@@ -92,6 +91,16 @@ impl Shared {
         match first(answer, store.not_serving()).await {
             Ok(answer) => answer.map_err(|_| unanswered()),
             Err(state) => Err(StoreError::from(&state)),
+        }
+    }
+
+    fn not_asked(&self, why: NotAsked) -> StoreError {
+        match why {
+            NotAsked::IsOver => self.environment.why_unanswered(),
+            NotAsked::TooMuchWaits => {
+                let why = "too many answers of this bucket wait for the store already".to_owned();
+                StoreError::Unavailable { why, retry_after: Duration::from_secs(1) }
+            }
         }
     }
 

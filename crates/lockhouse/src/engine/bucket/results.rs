@@ -11,6 +11,15 @@ pub(crate) enum Reply {
     Waits(oneshot::Receiver<Outcome>),
 }
 
+/// Why a command was not carried out, or a question not answered: nothing has happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NotAsked {
+    /// The house is closed, or has lost its store.
+    IsOver,
+    /// The answer would have to wait for the store, where too much waits already.
+    TooMuchWaits,
+}
+
 /// The result of a request.
 #[derive(Debug)]
 pub(crate) enum RequestResult {

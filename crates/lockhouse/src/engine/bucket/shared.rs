@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
+use crate::engine::bucket::delivery::HeldAnswer;
 use crate::engine::bucket::durability::Durability;
-use crate::engine::bucket::results::{Reply, RequestResult};
+use crate::engine::bucket::results::{NotAsked, Reply, RequestResult};
 use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::state::State;
 use crate::engine::environment::Environment;
@@ -100,27 +101,27 @@ impl Shared {
     }
 
     /// Carries out a command. An answer that rests on something uncommitted waits, and holds that memory
-    /// meanwhile; `look` sees it before. None if the house is closed or has lost its store: nothing has
-    /// happened then.
+    /// meanwhile; `look` sees it before. Not asked: nothing has happened.
     pub(crate) fn ask(
         self: &Arc<Self>,
         command: Command<'_>,
         memory: Option<Arc<MemoryReservation>>,
         look: impl FnOnce(&Outcome),
-    ) -> Option<Reply> {
+    ) -> Result<Reply, NotAsked> {
         self.with_housekeeping(|state| {
             if state.is_over() {
-                return None;
+                return Err(NotAsked::IsOver);
             }
             let outcome = state.handle(self.environment.clock.stamp(), command);
             look(&outcome);
             if state.outbox.is_idle() {
-                return Some(Reply::Answered(outcome));
+                return Ok(Reply::Answered(outcome));
             }
             let (to, answer) = oneshot::channel();
             match state.hold_answer(&command, outcome, |outcome| Deferred::Reply { to, outcome, memory }) {
-                Some(Deferred::Reply { outcome, .. }) => Some(Reply::Answered(outcome)),
-                _ => Some(Reply::Waits(answer)),
+                HeldAnswer::Passes(Deferred::Reply { outcome, .. }) => Ok(Reply::Answered(outcome)),
+                HeldAnswer::Passes(_) | HeldAnswer::Waits => Ok(Reply::Waits(answer)),
+                HeldAnswer::NoRoom(_) => Err(NotAsked::TooMuchWaits),
             }
         })
     }
@@ -240,7 +241,7 @@ impl Shared {
                 let notice = Notice::Answer { tag, outcome };
                 Deferred::Port { inbox: inbox.clone(), notice, memory: Some(memory) }
             };
-            if let Some(deferred) = state.hold_answer(&Command::Snapshot, outcome, deferred) {
+            if let HeldAnswer::Passes(deferred) = state.hold_answer(&Command::Snapshot, outcome, deferred) {
                 state.hand_over(deferred);
             }
         });

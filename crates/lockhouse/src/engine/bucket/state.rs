@@ -101,7 +101,7 @@ impl State {
 
     /// Reserves memory for so many bytes more than are in use.
     #[inline]
-    fn reserve_memory(
+    pub(super) fn reserve_memory(
         &mut self,
         more: impl FnOnce(&LockManager<RandomState>) -> usize,
     ) -> Result<(), Refusal> {
@@ -111,7 +111,7 @@ impl State {
             return Ok(());
         }
         memory
-            .reserve(self.manager.bytes() + more)
+            .reserve(self.manager.bytes() + self.outbox.bytes() + more)
             .map_err(|BudgetExceeded { limit }| Refusal::BudgetExceeded { limit })
     }
 
@@ -119,7 +119,7 @@ impl State {
     #[inline]
     pub(super) fn settle_memory(&mut self) {
         if let Some(memory) = &mut self.memory {
-            memory.settle(self.manager.bytes());
+            memory.settle(self.manager.bytes() + self.outbox.bytes());
         }
     }
 

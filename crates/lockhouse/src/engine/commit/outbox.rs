@@ -19,6 +19,12 @@ use foldhash::fast::RandomState;
 use hashbrown::{Equivalent, HashMap};
 use lockhouse_core::{Name, NameBuf};
 
+/// The memory that a notice takes while it waits.
+pub(crate) trait Weigh {
+    /// About so many bytes.
+    fn bytes(&self) -> usize;
+}
+
 /// Changes of type `C` on their way to the store, and notices of type `N` that wait for them.
 ///
 /// # Invariants
@@ -40,6 +46,8 @@ pub(crate) struct Outbox<C, N> {
     durable_mark: u64,
     /// Marks that are not durable yet, with their groups; both grow.
     marks: VecDeque<(u64, u64)>,
+    /// The memory of all notices that wait.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -50,7 +58,7 @@ struct Group<C, N> {
     notices: Vec<N>,
 }
 
-impl<C, N> Outbox<C, N> {
+impl<C, N: Weigh> Outbox<C, N> {
     /// An outbox of a bucket in whose store the mark `durable_mark` is durable: tokens up to it may be given.
     pub(crate) fn new(durable_mark: u64) -> Self {
         Self {
@@ -61,6 +69,7 @@ impl<C, N> Outbox<C, N> {
             names: HashMap::default(),
             durable_mark,
             marks: VecDeque::new(),
+            bytes: 0,
         }
     }
 
@@ -96,11 +105,20 @@ impl<C, N> Outbox<C, N> {
             debug_assert!(token <= self.durable_mark, "token {token} was never reserved");
             return Some(notice);
         }
-        let longest = names.iter().filter_map(|name| self.names.get(&ByName(*name)).copied()).max();
-        let Some(group) = longest.max(self.reserved_by(token)) else { return Some(notice) };
+        let Some(group) = self.group_of(names, token) else { return Some(notice) };
         names.iter().for_each(|name| self.wait(*name, group));
-        self.notices_of(group).push(notice);
+        self.keep(group, notice);
         None
+    }
+
+    /// Whether a notice that speaks of these names and of tokens up to `token` has to wait.
+    pub(crate) fn holds(&self, names: &[Name<'_>], token: u64) -> bool {
+        self.group_of(names, token).is_some()
+    }
+
+    fn group_of(&self, names: &[Name<'_>], token: u64) -> Option<u64> {
+        let longest = names.iter().filter_map(|name| self.names.get(&ByName(*name)).copied()).max();
+        longest.max(self.reserved_by(token))
     }
 
     /// As [`hold`](Self::hold), but the notice waits for the latest group, even if that group changes none of
@@ -118,7 +136,7 @@ impl<C, N> Outbox<C, N> {
         if self.is_idle() {
             return Some(notice);
         }
-        self.notices_of(self.last()).push(notice);
+        self.keep(self.last(), notice);
         None
     }
 
@@ -157,11 +175,12 @@ impl<C, N> Outbox<C, N> {
                 self.durable_mark = self.durable_mark.max(mark);
             }
             debug_assert!(group.changes.is_empty(), "group {number} was not taken whole");
+            self.bytes -= group.notices.iter().map(N::bytes).sum::<usize>();
             free.extend(group.notices);
         }
         self.sent = 0;
         if self.groups.is_empty() {
-            debug_assert!(self.names.is_empty() && self.marks.is_empty());
+            debug_assert!(self.names.is_empty() && self.marks.is_empty() && self.bytes == 0);
             self.give_memory_back();
         }
         free
@@ -172,7 +191,7 @@ impl<C, N> Outbox<C, N> {
     pub(crate) fn fenced(&mut self) -> Vec<N> {
         self.names.clear();
         self.marks.clear();
-        (self.sent, self.open) = (0, false);
+        (self.sent, self.open, self.bytes) = (0, false, 0);
         self.first += self.groups.len() as u64;
         let dropped = self.groups.drain(..).flat_map(|group| group.notices).collect();
         self.give_memory_back();
@@ -183,6 +202,12 @@ impl<C, N> Outbox<C, N> {
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.groups.is_empty()
+    }
+
+    /// The memory of all notices that wait, about.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many groups are not durable.
@@ -243,9 +268,10 @@ impl<C, N> Outbox<C, N> {
         Some(self.marks.get(at).map_or_else(|| self.last(), |(_, group)| *group))
     }
 
-    fn notices_of(&mut self, group: u64) -> &mut Vec<N> {
+    fn keep(&mut self, group: u64, notice: N) {
         debug_assert!(group >= self.first && group <= self.last(), "group {group} is not under way");
-        &mut self.groups[(group - self.first) as usize].notices
+        self.bytes += notice.bytes();
+        self.groups[(group - self.first) as usize].notices.push(notice);
     }
 
     /// Frees the memory that a crowd of notices left behind.

@@ -7,6 +7,18 @@ use super::*;
 
 type Plain = Outbox<u32, &'static str>;
 
+impl Weigh for &str {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Weigh for u32 {
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
 fn outbox() -> Plain {
     Outbox::new(0)
 }
@@ -32,7 +44,8 @@ fn commit(outbox: &mut Plain, budget: usize) -> Vec<&'static str> {
     outbox.committed()
 }
 
-fn assert_forgot_everything<C, N>(outbox: &Outbox<C, N>) {
+fn assert_forgot_everything<C, N: Weigh>(outbox: &Outbox<C, N>) {
+    assert_eq!(outbox.bytes(), 0);
     assert!(outbox.is_idle() && outbox.unsent() == 0);
     assert!(outbox.groups.is_empty() && outbox.names.is_empty() && outbox.marks.is_empty());
 }
