@@ -120,7 +120,7 @@ async fn a_store_that_never_answers_is_unavailable_after_its_timeout() {
     );
     let refused = owner.lock([record(2)]).await;
     assert!(matches!(refused, Err(LockError::Store(StoreError::Unavailable { .. }))), "{refused:?}");
-    // Nobody knows what becomes of the lock, and its caller does not wait for ever.
+    // What becomes of the lock is unknown, and its caller does not wait for ever.
     lock.await.unwrap_err();
     assert_eq!(begun.elapsed(), 2 * timeout);
 

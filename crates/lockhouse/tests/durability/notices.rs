@@ -406,7 +406,7 @@ async fn answers_that_wait_for_the_store_take_no_more_memory_than_the_tenant_may
     let mut lock = Box::pin(owner.lock([record(1)]));
     assert!(poll(&mut lock).await.is_pending());
 
-    // Each is refused, but nobody may learn yet who holds the name.
+    // Each is refused, but may not learn yet who holds the name.
     let (wanted, count) = (record(1), 10_000);
     for tag in 1..=count {
         let request = NewRequest::new(agent, wanted.name(), Acquire::IfAvailable(Mode::Exclusive));

@@ -14,7 +14,6 @@ mod calls;
 mod notices;
 mod outbound;
 mod pacing;
-mod pending;
 mod queries;
 mod refusals;
 mod run;

@@ -12,9 +12,8 @@ use tokio::time::timeout;
 
 use super::outbound::Outbound;
 use super::pacing::Pacing;
-use super::pending::PendingCalls;
 use super::table::AgentTable;
-use super::verdict::{PendingCall, SessionEnd, Steal, Verdict};
+use super::verdict::{PendingCall, PendingCalls, SessionEnd, Steal, Verdict};
 use super::watches::Watches;
 use crate::bounds::INBOX_NOTICES;
 use crate::limits::{Refused, announced_ms};

@@ -95,7 +95,7 @@ impl State {
         match self.hold_answer(&Command::Snapshot, Outcome::Closed, reply) {
             HeldAnswer::Passes(_) => Ok(None),
             HeldAnswer::Waits => Ok(Some(settled)),
-            HeldAnswer::NoRoom(_) => Err(NotAsked::TooMuchWaits),
+            HeldAnswer::TooMuchWaits(_) => Err(NotAsked::TooMuchWaits),
         }
     }
 

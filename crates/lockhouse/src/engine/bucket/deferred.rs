@@ -10,7 +10,7 @@ use lockhouse_store::{Scope, Write};
 use tokio::sync::oneshot;
 
 use crate::engine::clock::Clock;
-use crate::engine::commit::outbox::Weigh;
+use crate::engine::commit::outbox::MemorySize;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::memory::MemoryReservation;
 
@@ -27,7 +27,7 @@ pub(crate) enum Deferred {
     Reply { to: oneshot::Sender<Outcome>, outcome: Outcome, memory: Option<Arc<MemoryReservation>> },
 }
 
-impl Weigh for Deferred {
+impl MemorySize for Deferred {
     fn bytes(&self) -> usize {
         let heap = match self {
             // What holds memory of its own was charged for it.

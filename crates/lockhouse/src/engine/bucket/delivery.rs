@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::engine::bucket::deferred::{Deferred, DependsOn};
 use crate::engine::bucket::results::RequestResult;
 use crate::engine::bucket::state::State;
-use crate::engine::commit::outbox::Weigh;
+use crate::engine::commit::outbox::MemorySize;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::loss::Loss;
 
@@ -26,12 +26,12 @@ pub(super) enum HeldAnswer {
     /// It waits for the store.
     Waits,
     /// It would have to wait, and there is no memory left for it. Nothing has changed.
-    NoRoom(Refusal),
+    TooMuchWaits(Refusal),
 }
 
 impl State {
-    /// Keeps an answer that rests on something uncommitted, or gives it back. The answer to a command that has
-    /// changed something is always kept: the backlog of such commands has a bound of its own.
+    /// Keeps an answer that rests on something uncommitted, or gives it back. The answer to a command that
+    /// has changed something is always kept: the backlog of such commands has a bound of its own.
     pub(super) fn hold_answer(
         &mut self,
         command: &Command<'_>,
@@ -50,7 +50,7 @@ impl State {
             return HeldAnswer::Passes(deferred);
         }
         if !has_changed && let Err(refusal) = self.reserve_waiting(deferred.bytes()) {
-            return HeldAnswer::NoRoom(refusal);
+            return HeldAnswer::TooMuchWaits(refusal);
         }
         let passes = match about {
             DependsOn::Names(names, token) => self.outbox.hold(&names, token, deferred),
@@ -100,7 +100,7 @@ impl State {
                 let reply = |outcome| Deferred::Reply { to, outcome, memory: None };
                 match self.hold_answer(&Command::Request(*request), Outcome::Refused(refusal), reply) {
                     HeldAnswer::Passes(Deferred::Reply { outcome: Outcome::Refused(refusal), .. })
-                    | HeldAnswer::NoRoom(refusal) => RequestResult::Refused(Box::new(refusal)),
+                    | HeldAnswer::TooMuchWaits(refusal) => RequestResult::Refused(Box::new(refusal)),
                     HeldAnswer::Passes(_) | HeldAnswer::Waits => RequestResult::RefusedLater(later),
                 }
             }
@@ -126,7 +126,7 @@ impl State {
         match self.hold_answer(command, outcome, deferred) {
             HeldAnswer::Passes(deferred) => _ = self.hand_over(deferred),
             HeldAnswer::Waits => {}
-            HeldAnswer::NoRoom(refusal) => {
+            HeldAnswer::TooMuchWaits(refusal) => {
                 let notice = Notice::Answer { tag, outcome: Outcome::Refused(refusal) };
                 self.wakeups.wakers.extend(inbox.push(notice));
             }

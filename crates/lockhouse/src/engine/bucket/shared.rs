@@ -121,7 +121,7 @@ impl Shared {
             match state.hold_answer(&command, outcome, |outcome| Deferred::Reply { to, outcome, memory }) {
                 HeldAnswer::Passes(Deferred::Reply { outcome, .. }) => Ok(Reply::Answered(outcome)),
                 HeldAnswer::Passes(_) | HeldAnswer::Waits => Ok(Reply::Waits(answer)),
-                HeldAnswer::NoRoom(_) => Err(NotAsked::TooMuchWaits),
+                HeldAnswer::TooMuchWaits(_) => Err(NotAsked::TooMuchWaits),
             }
         })
     }

@@ -20,7 +20,7 @@ use hashbrown::{Equivalent, HashMap};
 use lockhouse_core::{Name, NameBuf};
 
 /// The memory that a notice takes while it waits.
-pub(crate) trait Weigh {
+pub(crate) trait MemorySize {
     /// About so many bytes.
     fn bytes(&self) -> usize;
 }
@@ -58,7 +58,7 @@ struct Group<C, N> {
     notices: Vec<N>,
 }
 
-impl<C, N: Weigh> Outbox<C, N> {
+impl<C, N: MemorySize> Outbox<C, N> {
     /// An outbox of a bucket in whose store the mark `durable_mark` is durable: tokens up to it may be given.
     pub(crate) fn new(durable_mark: u64) -> Self {
         Self {

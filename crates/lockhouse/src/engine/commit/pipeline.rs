@@ -387,7 +387,7 @@ impl Pipeline {
     }
 
     /// The answer of the store, however long that takes. Until it comes, a store that takes too long is
-    /// unavailable: nobody knows whether it still works.
+    /// unavailable: it may have stopped working.
     async fn answer<T>(&self, answer: impl Future<Output = T>) -> T {
         let mut answer = pin!(answer);
         if let Ok(answer) = timeout(self.status.timeout, &mut answer).await {

@@ -7,13 +7,13 @@ use super::*;
 
 type Plain = Outbox<u32, &'static str>;
 
-impl Weigh for &str {
+impl MemorySize for &str {
     fn bytes(&self) -> usize {
         self.len()
     }
 }
 
-impl Weigh for u32 {
+impl MemorySize for u32 {
     fn bytes(&self) -> usize {
         size_of::<Self>()
     }
@@ -44,7 +44,7 @@ fn commit(outbox: &mut Plain, budget: usize) -> Vec<&'static str> {
     outbox.committed()
 }
 
-fn assert_forgot_everything<C, N: Weigh>(outbox: &Outbox<C, N>) {
+fn assert_forgot_everything<C, N: MemorySize>(outbox: &Outbox<C, N>) {
     assert_eq!(outbox.bytes(), 0);
     assert!(outbox.is_idle() && outbox.unsent() == 0);
     assert!(outbox.groups.is_empty() && outbox.names.is_empty() && outbox.marks.is_empty());
