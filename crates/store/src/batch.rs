@@ -55,6 +55,27 @@ impl fmt::Display for Scope {
     }
 }
 
+/// A mark of fencing tokens that outlives its buckets: no new bucket to which it applies may begin with a
+/// token up to and including this one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenMark {
+    /// The new buckets to which it applies.
+    pub of: MarkOf,
+    /// The token.
+    pub up_to: u64,
+}
+
+/// The new buckets to which a mark applies.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MarkOf {
+    /// Those of one tenant.
+    Tenant(Box<str>),
+    /// Those of a group of tenants. Only the caller knows which tenants are in it.
+    Group(Box<str>),
+    /// Those of every tenant.
+    All,
+}
+
 /// The writes of one writer to one slot, to be stored as a whole or not at all.
 ///
 /// Each write has a sequence number: 1 is the first of an epoch, and no number is left out, within a batch or
@@ -90,11 +111,18 @@ pub enum Write {
         /// The change. Instants are milliseconds of wall time since 1970.
         change: Change,
     },
-    /// A bucket was forgotten. Its stored state is deleted, except its history. Any new bucket of its tenant
-    /// must begin above the mark to which its tokens were reserved.
+    /// A bucket was forgotten. Its stored state is deleted, except its history. Only the given mark rises,
+    /// not to which its tokens were reserved: the caller knows the last token that was given.
     BucketDropped {
         /// The bucket.
         scope: Arc<Scope>,
+        /// The mark that rises instead; none if those that are stored are high enough.
+        mark: Option<TokenMark>,
+    },
+    /// These are all the marks of tenants and groups from now on. The one of all tenants only ever rises.
+    MarksReplaced {
+        /// The marks. They must be as high for every new bucket as those in whose place they come.
+        marks: Vec<TokenMark>,
     },
     /// A web lock of this bucket is about to be announced to a remote client for the first time in this
     /// epoch; the bucket must recover if the process dies. A reclaimed lock counts, too. This write erases

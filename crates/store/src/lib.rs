@@ -27,6 +27,7 @@ pub mod conformance;
 mod error;
 #[cfg(feature = "conformance")]
 mod fault;
+mod leap;
 mod memory;
 mod port;
 mod recovered;
@@ -35,10 +36,13 @@ mod sqlite;
 mod state;
 mod writer_state;
 
-pub use batch::{CommitBatch, CommitOutcome, Scope, Slot, Write, WriterId};
+pub use batch::{CommitBatch, CommitOutcome, MarkOf, Scope, Slot, TokenMark, Write, WriterId};
 pub use error::{BackupError, Fatal, StoreUnavailable, TakeError};
 #[cfg(feature = "conformance")]
 pub use fault::{FaultCount, FaultStore, Faults};
+pub use leap::{HighestNumbers, NoNumberLeft};
+#[cfg(feature = "conformance")]
+pub use memory::MemoryBackup;
 pub use memory::MemoryStore;
 pub use port::{Store, StoreFuture};
 pub use recovered::{Opened, RecoveredRow, SecretKey};

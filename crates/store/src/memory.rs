@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(feature = "conformance")]
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
@@ -12,6 +14,8 @@ use crate::{
     BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, SecretKey, Slot, Store,
     StoreFuture, TakeError, WriterId,
 };
+#[cfg(feature = "conformance")]
+use crate::{HighestNumbers, NoNumberLeft};
 
 /// A store in memory. Nothing outlives the process. The store has every slot.
 ///
@@ -40,6 +44,11 @@ struct Memory {
     slots: BTreeMap<Slot, SlotState>,
 }
 
+/// A copy of a [`MemoryStore`], to be restored later.
+#[cfg(feature = "conformance")]
+#[derive(Clone, Debug)]
+pub struct MemoryBackup(BTreeMap<Slot, SlotState>);
+
 impl MemoryStore {
     /// An empty store with a random key.
     ///
@@ -59,6 +68,30 @@ impl MemoryStore {
     #[must_use]
     pub fn reopen(&self) -> Self {
         Self { memory: Arc::clone(&self.memory), closed: false.into() }
+    }
+
+    /// A copy of all slots, as they are now.
+    #[cfg(feature = "conformance")]
+    pub fn copy(&self) -> MemoryBackup {
+        MemoryBackup(self.memory.lock().slots.clone())
+    }
+
+    /// Puts a copy in the place of the slots that are there, as a restore puts a backup in the place of a
+    /// database. The slots that are there count as unreadable if `is_lost`.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNumberLeft`]; nothing has changed then.
+    #[cfg(feature = "conformance")]
+    pub fn restore(&self, backup: &MemoryBackup, is_lost: bool, now: SystemTime) -> Result<(), NoNumberLeft> {
+        let mut memory = self.memory.lock();
+        let mut slots = backup.0.clone();
+        for (slot, state) in &mut slots {
+            let replaced = memory.slots.get(slot).filter(|_| !is_lost).map(SlotState::highest_numbers);
+            state.go_on_above(HighestNumbers::after_restore(state.highest_numbers(), replaced, now)?);
+        }
+        memory.slots = slots;
+        Ok(())
     }
 
     fn check(&self) -> Result<(), Fatal> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockhouse_core::Change;
 
-use crate::Scope;
+use crate::{Scope, TokenMark};
 
 /// The properties of a slot for its new writer. [`Opened::recovers`] says which buckets recover.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,18 +40,13 @@ impl Opened {
 
 /// A piece of the stored state of a slot.
 ///
-/// The rows come in this order: every tenant; then bucket by bucket first the bucket itself and then its
+/// The rows come in this order: the marks of groups, those of tenants; then bucket by bucket first the bucket itself and then its
 /// changes: [`TokensReserved`](Change::TokensReserved) if there ever was one, owners, locks, claims,
 /// assignments, each kind from the oldest number to the newest. No other changes ever come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveredRow {
-    /// A tenant of which a bucket was dropped.
-    Tenant {
-        /// Its name.
-        tenant: Box<str>,
-        /// No new bucket of it may begin with a token up to and including this one.
-        mark: u64,
-    },
+    /// A mark of dropped buckets. The one of all tenants is [`Opened::token_floor`].
+    Mark(TokenMark),
     /// A bucket.
     Bucket {
         /// The identity of the bucket.

@@ -7,11 +7,15 @@ use lockhouse_core::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, LockRecord, NameBuf, OwnerId, OwnerRecord,
 };
 
+#[cfg(feature = "conformance")]
+use crate::HighestNumbers;
 use crate::writer_state::WriterState;
-use crate::{CommitBatch, CommitOutcome, Opened, RecoveredRow, Scope, SecretKey, Write, WriterId};
+use crate::{
+    CommitBatch, CommitOutcome, MarkOf, Opened, RecoveredRow, Scope, SecretKey, TokenMark, Write, WriterId,
+};
 
 /// One slot.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SlotState {
     writer_state: WriterState,
     clean: bool,
@@ -19,11 +23,15 @@ pub(crate) struct SlotState {
     longest_lease_ms: u64,
     longest_lease_before_ms: u64,
     tickets_since: u64,
+    /// Whether no recovery was completed since a restore.
+    restored: bool,
+    token_floor: u64,
+    groups: BTreeMap<Box<str>, u64>,
     tenants: BTreeMap<Box<str>, u64>,
     buckets: BTreeMap<Arc<Scope>, BucketState>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct BucketState {
     mark: u64,
     /// The last epoch in which a volatile grant was announced.
@@ -42,6 +50,9 @@ impl Default for SlotState {
             longest_lease_ms: 0,
             longest_lease_before_ms: 0,
             tickets_since: 1,
+            restored: false,
+            token_floor: 0,
+            groups: BTreeMap::new(),
             tenants: BTreeMap::new(),
             buckets: BTreeMap::new(),
         }
@@ -57,10 +68,10 @@ impl SlotState {
             epoch: self.writer_state.epoch(),
             key,
             clean: self.clean,
-            restored: false,
+            restored: self.restored,
             longest_lease_ms: self.longest_lease_before_ms,
             tickets_since: self.tickets_since,
-            token_floor: 0,
+            token_floor: self.token_floor,
         }
     }
 
@@ -74,9 +85,9 @@ impl SlotState {
     }
 
     pub(crate) fn visit(&self, visit: &mut dyn FnMut(RecoveredRow)) {
-        for (tenant, mark) in &self.tenants {
-            visit(RecoveredRow::Tenant { tenant: tenant.clone(), mark: *mark });
-        }
+        let mut mark = |of, up_to: &u64| visit(RecoveredRow::Mark(TokenMark { of, up_to: *up_to }));
+        self.groups.iter().for_each(|(group, up_to)| mark(MarkOf::Group(group.clone()), up_to));
+        self.tenants.iter().for_each(|(tenant, up_to)| mark(MarkOf::Tenant(tenant.clone()), up_to));
         for (scope, bucket) in &self.buckets {
             let needs_recovery = bucket.announced_in >= self.tickets_since;
             visit(RecoveredRow::Bucket { scope: Arc::clone(scope), needs_recovery });
@@ -84,15 +95,37 @@ impl SlotState {
         }
     }
 
+    #[cfg(feature = "conformance")]
+    pub(crate) fn highest_numbers(&self) -> HighestNumbers {
+        let buckets = self.buckets.values().map(|bucket| bucket.mark);
+        let marks = self.tenants.values().chain(self.groups.values()).copied().chain(buckets);
+        HighestNumbers { mark: marks.fold(self.token_floor, u64::max), epoch: self.writer_state.epoch() }
+    }
+
+    /// Makes the state of a backup the present one.
+    #[cfg(feature = "conformance")]
+    pub(crate) fn go_on_above(&mut self, numbers: HighestNumbers) {
+        self.writer_state = WriterState::begin(numbers.epoch, WriterId(0));
+        (self.token_floor, self.clean, self.restored) = (numbers.mark, false, true);
+        // The floor is as high for everybody.
+        self.groups.clear();
+        self.tenants.clear();
+        for bucket in self.buckets.values_mut() {
+            (bucket.mark, bucket.announced_in) = (numbers.mark, numbers.epoch);
+        }
+    }
+
     fn write(&mut self, write: &Write) {
         match write {
             Write::Change { scope, change } => self.bucket(scope).change(change),
-            Write::BucketDropped { scope } => {
-                let mark = self.buckets.remove(scope).map_or(0, |bucket| bucket.mark);
-                if mark > 0 {
-                    let of_tenant = self.tenants.entry(scope.tenant.clone()).or_default();
-                    *of_tenant = mark.max(*of_tenant);
-                }
+            Write::BucketDropped { scope, mark } => {
+                self.buckets.remove(scope);
+                mark.iter().for_each(|mark| self.raise(mark));
+            }
+            Write::MarksReplaced { marks } => {
+                self.groups.clear();
+                self.tenants.clear();
+                marks.iter().for_each(|mark| self.raise(mark));
             }
             Write::NeedsRecovery { scope } => {
                 self.clean = false;
@@ -102,6 +135,7 @@ impl SlotState {
             Write::RecoveryCompleted => {
                 self.tickets_since = self.writer_state.epoch();
                 self.longest_lease_before_ms = 0;
+                self.restored = false;
             }
             Write::StoppedClean => {
                 self.writer_state.end();
@@ -109,9 +143,19 @@ impl SlotState {
                 self.tickets_since = self.writer_state.epoch() + 1;
                 self.longest_lease_before_ms = 0;
                 self.longest_lease_ms = 0;
+                self.restored = false;
             }
             Write::MarkErased => self.clean = false,
         }
+    }
+
+    fn raise(&mut self, mark: &TokenMark) {
+        let known = match &mark.of {
+            MarkOf::Tenant(tenant) => self.tenants.entry(tenant.clone()).or_default(),
+            MarkOf::Group(group) => self.groups.entry(group.clone()).or_default(),
+            MarkOf::All => &mut self.token_floor,
+        };
+        *known = mark.up_to.max(*known);
     }
 
     fn bucket(&mut self, scope: &Arc<Scope>) -> &mut BucketState {

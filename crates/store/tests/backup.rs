@@ -6,19 +6,25 @@ mod place;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lockhouse_core::Change;
 use lockhouse_store::{
-    BackupError, CommitBatch, CommitOutcome, MemoryStore, RecoveredRow, RestoreError, Restored, Scope, Slot,
-    SqliteOpenError, SqliteStore, Store, Write, WriterId, restore,
+    BackupError, CommitBatch, CommitOutcome, MarkOf, MemoryStore, RecoveredRow, RestoreError, Restored,
+    Scope, Slot, SqliteOpenError, SqliteStore, Store, TokenMark, Write, WriterId, restore,
 };
 use place::writer::{PARTS, Writer};
 use place::{Folder, places};
 use rusqlite::Connection;
 
-const LEAP: u64 = 1 << 32;
+/// More than was given before, and less than the clock tells.
+const LEAP: u64 = 1 << 40;
+
+/// Restores the backup, and says where the former database is.
+fn kept_aside(backup: &Path, file: &Path) -> Option<PathBuf> {
+    restore(backup, file).unwrap().kept_aside
+}
 
 async fn database(file: &Path, numbers: u64) -> Writer {
     let mut writer = Writer::open(file).await;
@@ -104,7 +110,10 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
     let other = Arc::new(Scope::new("t", "dropped"));
     let extra = [
         Write::Change { scope: Arc::clone(&other), change: Change::TokensReserved { up_to: 70_000 } },
-        Write::BucketDropped { scope: other },
+        Write::BucketDropped {
+            scope: other,
+            mark: Some(TokenMark { of: MarkOf::Tenant("t".into()), up_to: 70_000 }),
+        },
         Write::LongestLease { ms: 12_000 },
         Write::MarkErased,
     ];
@@ -121,27 +130,25 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
     writer.close().await;
     let original = fs::read(&backup).unwrap();
 
-    assert_eq!(
-        restore(&backup, &file),
-        Ok(Restored { kept_aside: Some(folder.file("lockhouse.db.before-restore-1")) })
-    );
+    let Restored { kept_aside, above } = restore(&backup, &file).unwrap();
+    assert_eq!(kept_aside, Some(folder.file("lockhouse.db.before-restore-1")));
+    assert!(above.mark > 70_000 + LEAP && above.epoch > before.epoch + LEAP, "{above:?}");
     assert_eq!(fs::read(&backup).unwrap(), original);
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 
     writer = Writer::open(&file).await;
     let opened = &writer.opened;
-    assert_eq!(opened.epoch, before.epoch + LEAP + 1);
+    assert_eq!((opened.epoch, opened.token_floor), (above.epoch + 1, above.mark));
     assert_eq!(opened.key, before.key);
     assert!(opened.restored && !opened.clean);
     assert!(opened.recovers(false), "even a bucket that nothing is kept of");
     assert!(opened.tickets_since <= before.epoch, "holders from before come back with their tickets");
     assert_eq!(opened.longest_lease_ms, 12_000);
-    assert_eq!(opened.token_floor, 70_000 + LEAP);
-    assert_eq!(writer.recovered[0], RecoveredRow::Tenant { tenant: "t".into(), mark: 70_000 + LEAP });
-    assert!(matches!(&writer.recovered[1], RecoveredRow::Bucket { needs_recovery: true, .. }));
+    // The floor is as high for the tenant, whose own mark is gone.
+    assert!(matches!(&writer.recovered[0], RecoveredRow::Bucket { needs_recovery: true, .. }));
     // The bucket may have been dropped since, and have begun anew above the other bucket's mark.
-    let mark = Change::TokensReserved { up_to: 70_000 + LEAP };
-    assert!(matches!(&writer.recovered[2], RecoveredRow::Change { change, .. } if *change == mark));
+    let mark = Change::TokensReserved { up_to: above.mark };
+    assert!(matches!(&writer.recovered[1], RecoveredRow::Change { change, .. } if *change == mark));
     assert_eq!(writer.found.len(), 10);
 
     // The store counts as restored until a recovery is completed.
@@ -159,7 +166,7 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
     writer.close().await;
     let writer = Writer::open(&file).await;
     assert!(!writer.opened.restored && !writer.opened.recovers(false));
-    assert_eq!(writer.opened.token_floor, 70_000 + LEAP);
+    assert_eq!(writer.opened.token_floor, above.mark);
 }
 
 #[tokio::test]
@@ -221,7 +228,7 @@ async fn the_logs_of_a_database_that_is_gone_are_kept_aside_and_nothing_of_them_
     let mut writer = database(&file, 10).await;
     writer.store.backup(backup.clone()).await.unwrap();
     writer.keep(11, 10).await.unwrap();
-    let epoch = writer.opened.epoch;
+    let mut epoch = writer.opened.epoch;
     // As a crash and a removal of the database leave it: whole commits are in the log.
     let log = fs::read(folder.file("lockhouse.db-wal")).unwrap();
     writer.close().await;
@@ -230,20 +237,23 @@ async fn the_logs_of_a_database_that_is_gone_are_kept_aside_and_nothing_of_them_
         let aside = |suffix: &str| folder.file(&format!("gone.db.before-restore-{count}{suffix}"));
         fs::write(folder.file("gone.db-wal"), &log).unwrap();
         fs::write(folder.file("gone.db-journal"), "a journal").unwrap();
-        assert_eq!(restore(&backup, &gone), Ok(Restored { kept_aside: Some(aside("-wal")) }));
+        let Restored { kept_aside, above } = restore(&backup, &gone).unwrap();
+        assert_eq!(kept_aside, Some(aside("-wal")));
         assert!(fs::read(aside("-wal")).unwrap() == log, "changed on its way");
         assert_eq!(fs::read(aside("-journal")).unwrap(), b"a journal");
         let writer = Writer::open(&gone).await;
-        assert_eq!((writer.opened.epoch, writer.found.len()), (epoch + LEAP + 1, 10));
+        assert_eq!((writer.opened.epoch, writer.found.len()), (above.epoch + 1, 10));
+        assert!(above.epoch > epoch, "{above:?}");
+        epoch = writer.opened.epoch;
         writer.close().await;
         fs::remove_file(&gone).unwrap();
     }
     fs::write(folder.file("gone.db-journal"), "a journal").unwrap();
     let journal = folder.file("gone.db.before-restore-3-journal");
-    assert_eq!(restore(&backup, &gone), Ok(Restored { kept_aside: Some(journal) }));
+    assert_eq!(kept_aside(&backup, &gone), Some(journal));
     // A database is not moved beside the log of another one either.
     let former = folder.file("gone.db.before-restore-4");
-    assert_eq!(restore(&backup, &gone), Ok(Restored { kept_aside: Some(former.clone()) }));
+    assert_eq!(kept_aside(&backup, &gone), Some(former.clone()));
     assert_eq!(Writer::open(&former).await.found.len(), 10);
 }
 
@@ -265,7 +275,7 @@ async fn a_restore_through_a_link_restores_what_it_points_to() {
     std::os::unix::fs::symlink(&file, &link).unwrap();
 
     let aside = elsewhere.file("lockhouse.db.before-restore-1");
-    assert_eq!(restore(&backup, &link), Ok(Restored { kept_aside: Some(aside.clone()) }));
+    assert_eq!(kept_aside(&backup, &link), Some(aside.clone()));
     assert!(link.is_symlink() && aside.is_file() && !aside.is_symlink());
     assert!(elsewhere.file("lockhouse.db.before-restore-1-wal").exists());
     assert!(!elsewhere.file("lockhouse.db-wal").exists(), "it would be taken for the new one's");
@@ -295,7 +305,7 @@ async fn a_link_to_a_database_that_is_not_there_stands_for_it_all_the_same() {
     let log = elsewhere.file("lockhouse.db-wal");
     assert_eq!(SqliteStore::open(&to_link).unwrap_err(), SqliteOpenError::Orphan { path: file.clone(), log });
     let aside = elsewhere.file("lockhouse.db.before-restore-1-wal");
-    assert_eq!(restore(&backup, &to_link), Ok(Restored { kept_aside: Some(aside) }));
+    assert_eq!(kept_aside(&backup, &to_link), Some(aside));
     assert!(file.is_file() && to_link.is_symlink());
 }
 
@@ -363,7 +373,7 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     assert_eq!(line, expected);
     fs::copy(&backup, folder.file("newer.db")).unwrap();
     Connection::open(folder.file("newer.db")).unwrap().pragma_update(None, "user_version", 9).unwrap();
-    let line = "D/newer.db cannot be restored: it has schema version 9, but this lockhouse knows versions up to 1; name another backup";
+    let line = "D/newer.db cannot be restored: it has schema version 9, but this lockhouse knows versions up to 2; name another backup";
     assert_eq!(refused(&folder.file("newer.db"), &file), line);
     let used_up = folder.file("used-up.db");
     fs::copy(&backup, &used_up).unwrap();
@@ -372,7 +382,8 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
         .execute("UPDATE buckets SET mark = ?1", [(1_i64 << 53) - 100])
         .unwrap();
     let line = refused(&used_up, &file);
-    assert!(line.contains("its fencing tokens are used up"), "{line}");
+    let expected = "D/used-up.db cannot be restored: fencing tokens would go on above 9008298766368668, but they end at 2^53; set the clock of this machine if it is wrong, or begin with a new database";
+    assert_eq!(line, expected);
     assert!(matches!(restore(&backup, folder.file("no/x.db")), Err(RestoreError::NotWritten { .. })));
     assert_eq!(Writer::open(&file).await.found.len(), 200);
 }

@@ -11,7 +11,7 @@ use lockhouse::core::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, OwnerId, OwnerRecord,
     SecretSeed,
 };
-use lockhouse::store::{CommitBatch, Scope, Slot, SqliteStore, Store, Write, WriterId};
+use lockhouse::store::{CommitBatch, MarkOf, Scope, Slot, SqliteStore, Store, TokenMark, Write, WriterId};
 use lockhouse::{BucketKey, House, LockType, Mode, NameBuf, OpenError, Options, RecordKind};
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -133,8 +133,8 @@ enum Content {
     Mojibake(Vec<u8>),
 }
 
-const TABLES: [&str; 8] =
-    ["secret", "slots", "tenants", "buckets", "owners", "locks", "claims", "assignments"];
+const TABLES: [&str; 9] =
+    ["secret", "slots", "tenants", "buckets", "owners", "locks", "claims", "assignments", "floors"];
 
 /// Numbers at which something ends.
 const EDGES: [i64; 12] =
@@ -289,6 +289,7 @@ fn writes() -> Vec<Write> {
     writes.extend(changes(&default, of_default.into()));
     writes.extend(changes(&announced, of_announced.into()));
     writes.extend(changes(&gone, vec![Change::TokensReserved { up_to: 3000 }]));
-    writes.push(Write::BucketDropped { scope: gone });
+    let mark = TokenMark { of: MarkOf::Tenant("t".into()), up_to: 2500 };
+    writes.push(Write::BucketDropped { scope: gone, mark: Some(mark) });
     writes
 }

@@ -9,8 +9,8 @@ use lockhouse::core::{
     OwnerId, OwnerRecord, SecretSeed,
 };
 use lockhouse::store::{
-    CommitBatch, CommitOutcome, MemoryStore, Opened, RecoveredRow, Scope, SecretKey, Slot, SqliteStore,
-    Store, Write, WriterId,
+    CommitBatch, CommitOutcome, MarkOf, MemoryStore, Opened, RecoveredRow, Scope, SecretKey, Slot, SqliteStore,
+    Store, TokenMark, Write, WriterId,
 };
 use lockhouse::{Mode, NameBuf};
 use tempfile::TempDir;
@@ -148,14 +148,25 @@ fn batch(choices: &mut Unstructured<'_>) -> Result<Planned> {
 fn write(choices: &mut Unstructured<'_>) -> Result<Write> {
     let scope = Arc::new(Scope::new(some_text(choices)?, some_text(choices)?));
     Ok(match choices.int_in_range(0..=31)? {
-        0 => Write::BucketDropped { scope },
+        0 => Write::BucketDropped { scope, mark: mark(choices)? },
         1 => Write::NeedsRecovery { scope },
         2 => Write::LongestLease { ms: choices.int_in_range(0..=i64::MAX as u64)? },
         3 => Write::RecoveryCompleted,
         4 => Write::MarkErased,
         5 => Write::StoppedClean,
+        6 => Write::MarksReplaced { marks: mark(choices)?.into_iter().collect() },
         _ => Write::Change { scope, change: change(choices)? },
     })
+}
+
+fn mark(choices: &mut Unstructured<'_>) -> Result<Option<TokenMark>> {
+    let of = match choices.int_in_range(0..=3)? {
+        0 => return Ok(None),
+        1 => MarkOf::Tenant(some_text(choices)?.into()),
+        2 => MarkOf::Group(some_text(choices)?.into()),
+        _ => MarkOf::All,
+    };
+    Ok(Some(TokenMark { of, up_to: number(choices)? }))
 }
 
 fn change(choices: &mut Unstructured<'_>) -> Result<Change> {

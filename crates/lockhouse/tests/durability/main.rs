@@ -8,3 +8,4 @@ mod ends;
 mod gate;
 mod notices;
 mod recovery;
+mod tokens;

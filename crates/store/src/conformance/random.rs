@@ -11,7 +11,7 @@ use super::life::Life;
 use super::sample::{
     assignment, claim, ended, lock, owner, reserved, unassigned, unclaimed, unlocked, writes,
 };
-use crate::{MemoryStore, RecoveredRow, Scope, SecretKey, Write};
+use crate::{MarkOf, MemoryStore, RecoveredRow, Scope, SecretKey, TokenMark, Write};
 
 const LIVES: u64 = 20;
 const BATCHES: u64 = 15;
@@ -48,7 +48,7 @@ pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
 fn compare(life: &Life, model: &Life) {
     let of = |it: &Life| {
         let age = it.opened.epoch.saturating_sub(it.opened.tickets_since);
-        (it.opened.clean, it.opened.longest_lease_ms, age)
+        (it.opened.clean, it.opened.longest_lease_ms, it.opened.token_floor, age)
     };
     if life.opened.epoch == model.opened.epoch {
         assert_eq!(of(life), of(model));
@@ -56,9 +56,7 @@ fn compare(life: &Life, model: &Life) {
     let sorted = |it: &Life| {
         let mut recovered: Vec<Vec<RecoveredRow>> = it
             .recovered
-            .chunk_by(|a, b| {
-                !matches!(a, RecoveredRow::Tenant { .. }) && !matches!(b, RecoveredRow::Bucket { .. })
-            })
+            .chunk_by(|a, b| !matches!(a, RecoveredRow::Mark(_)) && !matches!(b, RecoveredRow::Bucket { .. }))
             .map(<[_]>::to_vec)
             .collect();
         recovered.sort_by_key(|piece| format!("{:?}", piece[0]));
@@ -73,13 +71,24 @@ fn write(random: &mut Xoshiro256PlusPlus) -> Vec<Write> {
     let scope =
         Arc::new(Scope::new(tenants[random.random_range(0..2)], random.random_range(0..3).to_string()));
     match random.random_range(0..40) {
-        0 => vec![Write::BucketDropped { scope }],
+        0 => vec![Write::BucketDropped { scope, mark: Some(mark(random)) }],
+        6 => vec![Write::MarksReplaced { marks: vec![mark(random), mark(random)] }],
         1 | 2 => vec![Write::NeedsRecovery { scope }],
         3 => vec![Write::LongestLease { ms: random.random_range(0..100_000) }],
         4 => vec![Write::RecoveryCompleted],
         5 => vec![Write::MarkErased],
         _ => writes(&scope, [change(random)]),
     }
+}
+
+fn mark(random: &mut Xoshiro256PlusPlus) -> TokenMark {
+    let name = ["a", "b"][random.random_range(0..2)].into();
+    let of = match random.random_range(0..3) {
+        0 => MarkOf::Tenant(name),
+        1 => MarkOf::Group(name),
+        _ => MarkOf::All,
+    };
+    TokenMark { of, up_to: random.random_range(1..1 << 40) }
 }
 
 fn change(random: &mut Xoshiro256PlusPlus) -> Change {

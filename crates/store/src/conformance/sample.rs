@@ -7,7 +7,7 @@ use lockhouse_core::{
     NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed,
 };
 
-use crate::{RecoveredRow, Scope, Write};
+use crate::{MarkOf, RecoveredRow, Scope, TokenMark, Write};
 
 /// A moment of the year 2026.
 pub(crate) const NOW: Instant = Instant::from_millis(1_790_000_000_000);
@@ -87,6 +87,15 @@ pub(crate) fn ended(owner: u64, names: &[&str]) -> Change {
 
 pub(crate) fn reserved(up_to: u64) -> Change {
     Change::TokensReserved { up_to }
+}
+
+/// A mark of one tenant.
+pub(crate) fn of_tenant(tenant: &str, up_to: u64) -> TokenMark {
+    TokenMark { of: MarkOf::Tenant(tenant.into()), up_to }
+}
+
+pub(crate) fn dropped(scope: &Arc<Scope>, mark: Option<TokenMark>) -> Write {
+    Write::BucketDropped { scope: Arc::clone(scope), mark }
 }
 
 /// The changes as writes to one bucket.

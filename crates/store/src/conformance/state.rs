@@ -9,10 +9,10 @@ use lockhouse_core::{
 use super::Harness;
 use super::life::Life;
 use super::sample::{
-    assignment, claim, ended, lock, owner, recovered_rows, reserved, scope, unassigned, unclaimed, unlocked,
-    writes,
+    assignment, claim, dropped, ended, lock, of_tenant, owner, recovered_rows, reserved, scope, unassigned,
+    unclaimed, unlocked, writes,
 };
-use crate::{RecoveredRow, Scope, Write};
+use crate::{MarkOf, RecoveredRow, Scope, TokenMark, Write};
 
 /// Promise 4: every committed batch is there as a whole after the process was killed, at each of many
 /// moments.
@@ -103,11 +103,11 @@ pub async fn state_comes_back_in_an_order_that_rebuilds_it(harness: &dyn Harness
         let everywhere = scopes.iter().flat_map(|scope| writes(scope, [change.clone()]));
         life.write(everywhere.collect()).await;
     }
-    life.write(vec![Write::BucketDropped { scope: Arc::clone(&scopes[3]) }]).await;
+    life.write(vec![dropped(&scopes[3], Some(of_tenant("t", 7)))]).await;
 
     let life = life.kill(harness).await;
     let (head, rest) = life.recovered.split_at(1);
-    assert_eq!(head, [RecoveredRow::Tenant { tenant: "t".into(), mark: 10 }]);
+    assert_eq!(head, [RecoveredRow::Mark(of_tenant("t", 7))]);
     let mut buckets: Vec<Vec<RecoveredRow>> =
         rest.chunk_by(|_, next| !matches!(next, RecoveredRow::Bucket { .. })).map(<[_]>::to_vec).collect();
     let mut expected: Vec<Vec<RecoveredRow>> =
@@ -117,42 +117,75 @@ pub async fn state_comes_back_in_an_order_that_rebuilds_it(harness: &dyn Harness
     assert_eq!(buckets, expected);
 }
 
-/// A dropped bucket leaves nothing but a mark for its tenant; if the bucket comes back, it is empty.
+/// A dropped bucket leaves nothing but the given mark of its tenant, whatever was reserved; if the bucket
+/// comes back, it is empty.
 pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Harness) {
     let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
     let other = Arc::new(Scope::new("u", "a"));
-    let drop = |scope: &Arc<Scope>| Write::BucketDropped { scope: Arc::clone(scope) };
-    let tenant = |mark| RecoveredRow::Tenant { tenant: "t".into(), mark };
+    let drop = |bucket: &str, up_to| dropped(&named(bucket), Some(of_tenant("t", up_to)));
+    let tenant = |up_to| RecoveredRow::Mark(of_tenant("t", up_to));
 
     let mut life = Life::begin(harness).await;
     let full = [reserved(500), Change::OwnerOpened(owner(1)), Change::Locked(lock("a", 1, 3))];
     life.write(writes(&named("a"), full)).await;
     life.write(writes(&named("b"), [reserved(300)])).await;
     life.write(writes(&other, [reserved(900)])).await;
-    life.write(vec![Write::NeedsRecovery { scope: named("a") }, drop(&named("a")), drop(&named("never"))])
-        .await;
+    life.write(vec![
+        Write::NeedsRecovery { scope: named("a") },
+        drop("a", 30),
+        dropped(&named("never"), None),
+    ])
+    .await;
     let mut life = life.kill(harness).await;
     let b = recovered_rows(&named("b"), false, [reserved(300)]);
     let u = recovered_rows(&other, false, [reserved(900)]);
-    assert_eq!(life.recovered, [vec![tenant(500)], b, u.clone()].concat());
+    assert_eq!(life.recovered, [vec![tenant(30)], b, u.clone()].concat());
 
     // A lower mark does not lower the tenant's; a dropped bucket is no longer returned.
-    life.write(vec![drop(&named("b")), Write::NeedsRecovery { scope: named("a") }, drop(&named("a"))]).await;
+    let again = Write::NeedsRecovery { scope: named("a") };
+    life.write(vec![drop("b", 20), again, dropped(&named("a"), None)]).await;
     let mut life = life.kill(harness).await;
-    assert_eq!(life.recovered, [vec![tenant(500)], u.clone()].concat());
+    assert_eq!(life.recovered, [vec![tenant(30)], u.clone()].concat());
 
     life.write(writes(&named("a"), [reserved(600)])).await;
     let mut life = life.kill(harness).await;
     let a = recovered_rows(&named("a"), false, [reserved(600)]);
-    assert_eq!(life.recovered, [vec![tenant(500)], a, u.clone()].concat());
+    assert_eq!(life.recovered, [vec![tenant(30)], a, u.clone()].concat());
 
     // The commit that follows does not know the dropped bucket any more either.
     life.write(writes(&named("a"), [reserved(650)])).await;
-    life.write(vec![drop(&named("a"))]).await;
+    life.write(vec![drop("a", 40)]).await;
     life.write(writes(&named("a"), [reserved(700)])).await;
     let life = life.kill(harness).await;
     let a = recovered_rows(&named("a"), false, [reserved(700)]);
-    assert_eq!(life.recovered, [vec![tenant(650)], a, u].concat());
+    assert_eq!(life.recovered, [vec![tenant(40)], a, u].concat());
+}
+
+/// Each mark is kept where the caller says, and the marks of tenants and groups can be replaced as a whole.
+pub async fn marks_are_kept_where_they_were_put(harness: &dyn Harness) {
+    let group = |group: &str, up_to| TokenMark { of: MarkOf::Group(group.into()), up_to };
+    let all = |up_to| TokenMark { of: MarkOf::All, up_to };
+    let rows = |marks: &[TokenMark]| -> Vec<_> { marks.iter().cloned().map(RecoveredRow::Mark).collect() };
+
+    let mut life = Life::begin(harness).await;
+    let marks =
+        [group("g", 7), of_tenant("t", 5), of_tenant("g", 3), all(2), group("g", 6), group("", 1), all(1)];
+    let drop = |mark: &TokenMark| dropped(&scope(), Some(mark.clone()));
+    life.write(marks.iter().map(drop).collect()).await;
+    let mut life = life.kill(harness).await;
+    assert_eq!(life.opened.token_floor, 2);
+    let expected = rows(&[group("", 1), group("g", 7), of_tenant("g", 3), of_tenant("t", 5)]);
+    assert_eq!(life.recovered, expected);
+
+    let marks = vec![of_tenant("t", 9), group("h", 8), all(1)];
+    life.write(vec![drop(&of_tenant("u", 9)), Write::MarksReplaced { marks }]).await;
+    let mut life = life.kill(harness).await;
+    assert_eq!(life.opened.token_floor, 2, "it never falls");
+    assert_eq!(life.recovered, rows(&[group("h", 8), of_tenant("t", 9)]));
+
+    life.write(vec![Write::MarksReplaced { marks: vec![all(10)] }]).await;
+    let life = life.kill(harness).await;
+    assert_eq!((life.opened.token_floor, life.recovered), (10, Vec::new()));
 }
 
 /// Names are 16-bit units: empty ones, NUL, lone surrogates and long ones come back as they are, and are not

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 use super::history::{self, AddedRows};
 use super::statements::Statements;
 use crate::writer_state::WriterState;
-use crate::{CommitBatch, CommitOutcome, Opened, Scope, SecretKey, Slot, Write, WriterId};
+use crate::{CommitBatch, CommitOutcome, MarkOf, Opened, Scope, SecretKey, Slot, TokenMark, Write, WriterId};
 
 /// Gives the slot a new epoch.
 pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Opened> {
@@ -73,7 +73,15 @@ impl Writes<'_, '_> {
                 let bucket = self.bucket(scope)?;
                 self.change(bucket, scope, change)
             }
-            Write::BucketDropped { scope } => self.drop_bucket(scope),
+            Write::BucketDropped { scope, mark } => {
+                self.drop_bucket(scope)?;
+                mark.iter().try_for_each(|mark| self.raise(mark))
+            }
+            Write::MarksReplaced { marks } => {
+                self.run("DELETE FROM floors", [])?;
+                self.run("DELETE FROM tenants", [])?;
+                marks.iter().try_for_each(|mark| self.raise(mark))
+            }
             Write::NeedsRecovery { scope } => {
                 let bucket = self.bucket(scope)?;
                 self.run(
@@ -211,27 +219,35 @@ impl Writes<'_, '_> {
 
     fn drop_bucket(&mut self, scope: &Scope) -> rusqlite::Result<()> {
         *self.last = None;
-        let sql = "DELETE FROM buckets WHERE tenant = ?1 AND bucket = ?2 RETURNING id, mark";
-        let dropped = self
-            .statements
-            .file()
-            .prepare_cached(sql)?
-            .query_row([&*scope.tenant, &*scope.bucket], |row| Ok((row.get(0)?, row.get(1)?)));
-        let Some((bucket, mark)): Option<(i64, i64)> = dropped.optional()? else { return Ok(()) };
-        for sql in [
+        let sql = "DELETE FROM buckets WHERE tenant = ?1 AND bucket = ?2 RETURNING id";
+        let key = [&*scope.tenant, &*scope.bucket];
+        let dropped = self.statements.file().prepare_cached(sql)?.query_row(key, |row| row.get(0));
+        let Some(bucket): Option<i64> = dropped.optional()? else { return Ok(()) };
+        [
             "DELETE FROM owners WHERE bucket = ?1",
             "DELETE FROM locks WHERE bucket = ?1",
             "DELETE FROM claims WHERE bucket = ?1",
             "DELETE FROM assignments WHERE bucket = ?1",
-        ] {
-            self.run(sql, [bucket])?;
+        ]
+        .into_iter()
+        .try_for_each(|sql| self.run(sql, [bucket]))
+    }
+
+    fn raise(&self, mark: &TokenMark) -> rusqlite::Result<()> {
+        let up_to = bits(mark.up_to);
+        match &mark.of {
+            MarkOf::Tenant(tenant) => {
+                let sql = "INSERT INTO tenants (tenant, mark) VALUES (?1, ?2)
+                           ON CONFLICT (tenant) DO UPDATE SET mark = max(mark, excluded.mark)";
+                self.run(sql, params![tenant, up_to])
+            }
+            MarkOf::Group(group) => {
+                let sql = "INSERT INTO floors (tenant_group, mark) VALUES (?1, ?2)
+                           ON CONFLICT (tenant_group) DO UPDATE SET mark = max(mark, excluded.mark)";
+                self.run(sql, params![group, up_to])
+            }
+            MarkOf::All => self.run("UPDATE slots SET token_floor = max(token_floor, ?1)", [up_to]),
         }
-        if mark == 0 {
-            return Ok(());
-        }
-        let sql = "INSERT INTO tenants (tenant, mark) VALUES (?1, ?2)
-                   ON CONFLICT (tenant) DO UPDATE SET mark = max(mark, excluded.mark)";
-        self.run(sql, params![scope.tenant, mark])
     }
 
     fn run(&self, sql: &'static str, params: impl Params) -> rusqlite::Result<()> {

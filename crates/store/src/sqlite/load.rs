@@ -12,7 +12,7 @@ use rusqlite::{Connection, Error, Row, params};
 use tokio::sync::mpsc::Sender;
 
 use super::apply::{bits, number};
-use crate::{RecoveredRow, Scope};
+use crate::{MarkOf, RecoveredRow, Scope, TokenMark};
 
 /// How many rows are sent to the caller together.
 const BATCH: usize = 1000;
@@ -24,11 +24,8 @@ pub(crate) fn send_rows(
     to: &Sender<Vec<RecoveredRow>>,
 ) -> rusqlite::Result<()> {
     let mut out = Out { batch: Vec::new(), to };
-    let mut tenants = file.prepare_cached("SELECT tenant, mark FROM tenants ORDER BY tenant")?;
-    let mut rows = tenants.query([])?;
-    while let Some(row) = rows.next()? {
-        out.push(RecoveredRow::Tenant { tenant: row.get(0)?, mark: number(row.get(1)?) });
-    }
+    send_marks(file, "SELECT tenant_group, mark FROM floors ORDER BY tenant_group", MarkOf::Group, &mut out)?;
+    send_marks(file, "SELECT tenant, mark FROM tenants ORDER BY tenant", MarkOf::Tenant, &mut out)?;
     let sql =
         "SELECT id, tenant, bucket, mark, told_in >= ?1 AND told_in > 0 FROM buckets ORDER BY tenant, bucket";
     let mut buckets = file.prepare_cached(sql)?;
@@ -39,6 +36,20 @@ pub(crate) fn send_rows(
         send_bucket(file, row, &mut out)?;
     }
     out.flush();
+    Ok(())
+}
+
+fn send_marks(
+    file: &Connection,
+    sql: &str,
+    of: fn(Box<str>) -> MarkOf,
+    out: &mut Out<'_>,
+) -> rusqlite::Result<()> {
+    let mut marks = file.prepare_cached(sql)?;
+    let mut rows = marks.query([])?;
+    while let Some(row) = rows.next()? {
+        out.push(RecoveredRow::Mark(TokenMark { of: of(row.get(0)?), up_to: number(row.get(1)?) }));
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use lockhouse_core::{
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
+use super::backup::restore_at;
 use super::*;
 use crate::{Scope, Write};
 
@@ -168,8 +169,18 @@ fn the_table_of_locks_has_names_and_owners_and_nothing_of_the_business() {
     assert_eq!(columns("owners"), expected);
     let mut query = raw.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").unwrap();
     let tables: Vec<String> = query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    let expected =
-        ["assignments", "buckets", "claims", "history", "locks", "owners", "secret", "slots", "tenants"];
+    let expected = [
+        "assignments",
+        "buckets",
+        "claims",
+        "floors",
+        "history",
+        "locks",
+        "owners",
+        "secret",
+        "slots",
+        "tenants",
+    ];
     assert_eq!(tables, expected);
 }
 
@@ -309,7 +320,8 @@ async fn a_file_of_an_earlier_version_is_brought_up_to_date_and_keeps_what_is_in
     keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, vec![owner(), Change::Locked(lock("a", 8))])
         .await;
 
-    let later = [schema::STEPS[0], "ALTER TABLE owners ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'"];
+    let later = "ALTER TABLE owners ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'";
+    let later = [schema::STEPS, &[later]].concat();
     let store = open(&file.0, &later, 100).unwrap();
     let mut recovered = Vec::new();
     let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut |piece| recovered.push(piece)).await.unwrap();
@@ -318,7 +330,7 @@ async fn a_file_of_an_earlier_version_is_brought_up_to_date_and_keeps_what_is_in
     let colour: String = file.raw().query_row("SELECT colour FROM owners", [], |row| row.get(0)).unwrap();
     assert_eq!(colour, "red");
 
-    let newer = SqliteOpenError::Newer { path: file.0.clone(), found: 2, known: 1 };
+    let newer = SqliteOpenError::Newer { path: file.0.clone(), found: 3, known: 2 };
     assert_eq!(open(&file.0, schema::STEPS, 100).unwrap_err(), newer);
 }
 
@@ -352,4 +364,82 @@ async fn the_queries_of_the_documentation_run() {
         let found = query.query_map([], |_| Ok(())).unwrap().count();
         assert_eq!(found, rows, "{sql}");
     }
+}
+
+/// A life over the file that gives a block of tokens: its epoch, and the token above which it began.
+async fn live(path: &Path) -> Opened {
+    let store = open(path, schema::STEPS, 100).unwrap();
+    let mut above = 0;
+    let opened = store
+        .take_slot(Slot::ONLY, WriterId(1), &mut |row| {
+            if let RecoveredRow::Change { change: Change::TokensReserved { up_to }, .. } = row {
+                above = above.max(up_to);
+            }
+        })
+        .await
+        .unwrap();
+    let above = above.max(opened.token_floor);
+    let scope = Arc::new(Scope::new("t", "b"));
+    let writes = vec![
+        Write::Change {
+            scope: Arc::clone(&scope),
+            change: Change::TokensReserved { up_to: above + (1 << 20) },
+        },
+        Write::BucketDropped { scope: Arc::new(Scope::new("t", "other")), mark: None },
+    ];
+    let batch =
+        CommitBatch { slot: Slot::ONLY, epoch: opened.epoch, writer: WriterId(1), first_seq: 1, writes };
+    assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
+    store.close().await.unwrap();
+    Opened { token_floor: above, ..opened }
+}
+
+#[tokio::test]
+async fn tokens_and_epochs_grow_whichever_backup_is_restored_how_often_and_in_the_place_of_what() {
+    let file = File::new("leaps");
+    let backup = async |name: &str| {
+        let to = file.0.with_file_name(name);
+        let store = open(&file.0, schema::STEPS, 100).unwrap();
+        store.backup(to.clone()).await.unwrap();
+        store.close().await.unwrap();
+        to
+    };
+    let mut minutes = 0;
+    let mut restore = |from: &Path| {
+        minutes += 1;
+        let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_790_000_000 + 60 * minutes);
+        restore_at(from, &file.0, now).unwrap();
+    };
+    let damage = || {
+        let mut bytes = std::fs::read(&file.0).unwrap();
+        bytes[100..].fill(0xA5);
+        std::fs::write(&file.0, &bytes).unwrap();
+    };
+
+    let mut lives = vec![live(&file.0).await];
+    let old = backup("old.db").await;
+    lives.push(live(&file.0).await);
+    for _ in 0..2 {
+        restore(&old);
+        lives.push(live(&file.0).await);
+    }
+    let new = backup("new.db").await;
+    lives.push(live(&file.0).await);
+    for from in [&new, &old, &new] {
+        restore(from);
+        lives.push(live(&file.0).await);
+    }
+    for from in [&old, &old, &new, &new] {
+        damage();
+        restore(from);
+        lives.push(live(&file.0).await);
+    }
+    for from in [&new, &new] {
+        std::fs::remove_file(&file.0).unwrap();
+        restore(from);
+        lives.push(live(&file.0).await);
+    }
+    let numbers: Vec<_> = lives.iter().map(|life| (life.token_floor, life.epoch)).collect();
+    let grows = |from: (u64, u64), to: (u64, u64)| from.0 < to.0 && from.1 < to.1;
+    assert!(numbers.is_sorted_by(|from, to| grows(*from, *to)), "{numbers:?}");
 }

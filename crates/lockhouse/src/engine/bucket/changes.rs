@@ -134,12 +134,15 @@ impl State {
         self.outbox.fenced()
     }
 
-    /// The numbers above which the successor of this bucket has to begin.
-    pub(super) fn mark(&self) -> u64 {
-        match self.durability {
-            Durability::Durable(_) => self.manager.reserved_up_to(),
-            Durability::Volatile | Durability::Closed | Durability::Lost(_) => self.manager.last_token(),
-        }
+    /// The number above which the successor of this bucket has to begin: the last that was given, not those
+    /// that are only reserved, so that no life of a bucket uses up more than it gives.
+    ///
+    /// Nothing is ever announced above what is durable. The drop comes before all changes of the successor in
+    /// the store, and the successor announces only what it has reserved itself, above this number. If the
+    /// process dies before the drop is durable, the bucket is there with its own mark, which is higher and
+    /// above which the next life goes on; the successor has announced nothing by then.
+    pub(super) fn last_token(&self) -> u64 {
+        self.manager.last_token()
     }
 
     /// Whether the store has to learn that the bucket is forgotten: it may know of the bucket, and has no

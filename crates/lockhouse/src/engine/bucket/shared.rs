@@ -54,7 +54,7 @@ pub(crate) trait Host: std::fmt::Debug + Send + Sync {
 
     /// The last user of a bucket has gone. `forgotten`: its name in the store, if the store has no records of
     /// it any more.
-    fn forget(&self, key: &BucketKey, token_mark: u64, forgotten: Option<Arc<Scope>>);
+    fn forget(&self, bucket: &Shared, last_token: u64, forgotten: Option<Arc<Scope>>);
 }
 
 impl Shared {
@@ -403,9 +403,9 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        let mark = state.mark();
+        let last_token = state.last_token();
         let forgotten = state.is_to_be_dropped().then(|| self.scope.clone());
-        self.house.forget(&self.key, mark, forgotten);
+        self.house.forget(self, last_token, forgotten);
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockhouse_store::{CommitBatch, CommitOutcome, Fatal, Scope, Slot, Store, Write, WriterId};
+use lockhouse_store::{CommitBatch, CommitOutcome, Fatal, Scope, Slot, Store, TokenMark, Write, WriterId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -220,8 +220,9 @@ impl Pipeline {
     }
 
     /// The last user of a bucket without durable state has gone. Called before the bucket can come anew.
-    pub(crate) fn bucket_dropped(&self, scope: Arc<Scope>) {
-        self.send_loose(Write::BucketDropped { scope });
+    /// The mark has risen with it.
+    pub(crate) fn bucket_dropped(&self, scope: Arc<Scope>, mark: Option<TokenMark>) {
+        self.send_loose(Write::BucketDropped { scope, mark });
     }
 
     /// No client of before the start will come back any more.
@@ -252,15 +253,15 @@ impl Pipeline {
         &self.store
     }
 
-    /// Has the store know of leases of that length before the task runs.
-    pub(crate) async fn give_leases(&self, ms: u64) -> Result<(), StoreState> {
-        if ms == 0 {
+    /// Makes writes durable before the task runs.
+    pub(crate) async fn begin_with(&self, writes: Vec<Write>) -> Result<(), StoreState> {
+        if writes.is_empty() {
             return Ok(());
         }
         let mut next_seq = self.next_seq.load(Ordering::Acquire);
-        let known = self.commit(&mut next_seq, vec![Write::LongestLease { ms }]).await;
+        let committed = self.commit(&mut next_seq, writes).await;
         self.next_seq.store(next_seq, Ordering::Release);
-        known
+        committed
     }
 
     /// The work of the task: it commits until it is stopped, or until commits are of no more use. `is_over`

@@ -230,13 +230,18 @@ impl Host for Inner {
         }
     }
 
-    fn forget(&self, key: &BucketKey, token_mark: u64, forgotten: Option<Arc<Scope>>) {
+    fn forget(&self, bucket: &Shared, last_token: u64, forgotten: Option<Arc<Scope>>) {
         let mut registry = self.registry.lock();
-        registry.marks.raise(key, token_mark);
-        if let (Some(pipeline), Some(scope)) = (&self.pipeline, forgotten) {
-            pipeline.bucket_dropped(scope);
+        let was_known = registry.remove(bucket.key(), bucket);
+        match (&self.pipeline, forgotten) {
+            (None, _) => _ = registry.marks.raise(bucket.key(), last_token),
+            (Some(pipeline), Some(scope)) if was_known => {
+                let mark = registry.marks.raise(bucket.key(), last_token);
+                pipeline.bucket_dropped(scope, mark);
+            }
+            // The store has the mark with the bucket itself, or with that which has taken its place.
+            (Some(_), _) => {}
         }
-        registry.remove(key);
     }
 }
 
@@ -245,5 +250,29 @@ impl Drop for Inner {
         if let Some(pipeline) = &self.pipeline {
             pipeline.stop(Stop::Abandoned);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::key::BucketKey;
+    use crate::{House, engine::bucket::shared::Shared};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_late_drop_removes_neither_the_successor_nor_its_count() {
+        let house = House::new();
+        let key = BucketKey::from("b");
+        let bucket = || house.inner.bucket(key.clone(), 1).unwrap();
+        let count = || house.inner.registry.lock().count(key.tenant());
+        let first = bucket();
+        let successor: Arc<Shared> = house.inner.new_bucket(key.clone(), 0);
+        house.inner.registry.lock().insert(key.clone(), &successor);
+        assert_eq!(count(), 1);
+        drop(first);
+        assert!(Arc::ptr_eq(&bucket(), &successor));
+        assert_eq!(count(), 1);
+        drop(successor);
+        assert_eq!((count(), house.inner.buckets().len()), (0, 0));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockhouse_core::{Command, FencingToken, Instant, ReplayError};
-use lockhouse_store::{Opened, Slot, Store, TakeError, WriterId};
+use lockhouse_store::{MarkOf, Opened, Slot, Store, TakeError, TokenMark, Write, WriterId};
 
 use crate::engine::commit::pipeline::{Pipeline, Stop};
 use crate::engine::commit::store_state::{StoreState, StoreStatus};
@@ -11,7 +11,6 @@ use crate::engine::environment::Environment;
 use crate::engine::house::House;
 use crate::engine::house::inner::Recovery;
 use crate::engine::house::options::Options;
-use crate::engine::house::registry::Marks;
 use crate::engine::house::restore::{Damage, Restored, Restoring};
 use crate::engine::ticket::Tickets;
 
@@ -86,17 +85,23 @@ impl House {
         let clock = options.new_clock();
         let mut restoring = Restoring::new(&clock, options.bounds.limits);
         let opened = store.take_slot(Slot::ONLY, writer, &mut |row| restoring.take(row)).await?;
-        let Restoring { mut buckets, dropped, damage, now, .. } = restoring;
+        let Restoring { mut buckets, mut marks, mark_rows, damage, now, .. } = restoring;
         if let Some(Damage { bucket, why }) = damage {
             return Err(OpenError::Damaged { bucket, why });
         }
         let recovery = Recovery::new(&opened, &mut buckets, now, &options);
-        let highest = dropped.iter().map(|(_, mark)| *mark).fold(opened.token_floor, u64::max);
-        if highest >= FencingToken::LIMIT - 1 {
-            return Err(OpenError::NoTokenLeft(highest));
+        marks.add(TokenMark { of: MarkOf::All, up_to: opened.token_floor });
+        if marks.highest() >= FencingToken::LIMIT - 1 {
+            return Err(OpenError::NoTokenLeft(marks.highest()));
         }
-        let mut marks = Marks::above_floor(opened.token_floor);
-        dropped.iter().for_each(|(key, mark)| marks.raise(key, *mark));
+        let mut first_writes = Vec::new();
+        if options.lease_ms > 0 {
+            first_writes.push(Write::LongestLease { ms: options.lease_ms });
+        }
+        // A store of an earlier version has more marks than are remembered.
+        if mark_rows != marks.len() {
+            first_writes.push(Write::MarksReplaced { marks: marks.all() });
+        }
         let status = Arc::new(StoreStatus::new(options.store_timeout));
         let pipeline = Arc::new(Pipeline::new(store, Slot::ONLY, opened.epoch, writer, status.clone()));
         let tickets = Tickets::new(opened.key.as_bytes(), opened.epoch, opened.tickets_since);
@@ -106,7 +111,7 @@ impl House {
         house.inner.live_by(&options);
         buckets.into_iter().for_each(|bucket| house.inner.add(bucket));
         house.inner.has_restored();
-        pipeline.give_leases(options.lease_ms).await.map_err(OpenError::Lost)?;
+        pipeline.begin_with(first_writes).await.map_err(OpenError::Lost)?;
         let inner = Arc::downgrade(&house.inner);
         tokio::spawn(pipeline.run(move || {
             if let Some(house) = inner.upgrade() {

@@ -1,7 +1,10 @@
 //! The buckets that are in use, and the marks of those that were.
 
 use std::collections::HashMap;
+use std::ptr;
 use std::sync::{Arc, Weak};
+
+use lockhouse_store::{MarkOf, TokenMark};
 
 use crate::engine::bucket::shared::Shared;
 use crate::engine::key::BucketKey;
@@ -20,15 +23,20 @@ impl Registry {
         Self { marks, ..Self::default() }
     }
 
+    /// A bucket that takes the place of another one counts in its place.
     pub(crate) fn insert(&mut self, key: BucketKey, bucket: &Arc<Shared>) {
-        *self.counts.entry(key.tenant().to_owned()).or_default() += 1;
+        let count = self.counts.entry(key.tenant().to_owned()).or_default();
         let displaced = self.buckets.insert(key, Arc::downgrade(bucket));
-        debug_assert!(displaced.is_none(), "a bucket is counted once");
+        *count += usize::from(displaced.is_none());
     }
 
-    pub(crate) fn remove(&mut self, key: &BucketKey) {
-        let known = self.buckets.remove(key);
-        debug_assert!(known.is_some(), "only a bucket in use is removed");
+    /// Removes that very bucket; false if it is not in use, as when another one has taken its place.
+    pub(crate) fn remove(&mut self, key: &BucketKey, bucket: &Shared) -> bool {
+        let is_known = |known: &Weak<Shared>| ptr::eq(known.as_ptr(), bucket);
+        if !self.buckets.get(key).is_some_and(is_known) {
+            return false;
+        }
+        self.buckets.remove(key);
         debug_assert!(self.count(key.tenant()) > 0, "a bucket in use is counted");
         if let Some(count) = self.counts.get_mut(key.tenant()) {
             *count -= 1;
@@ -36,6 +44,7 @@ impl Registry {
                 self.counts.remove(key.tenant());
             }
         }
+        true
     }
 
     /// How many that tenant has.
@@ -71,29 +80,89 @@ const MARKED: usize = 100_000;
 const MARKED_OF_TENANT: usize = 1_000;
 
 impl Marks {
-    /// A bucket that is not known begins above `floor`.
-    pub(crate) fn above_floor(floor: u64) -> Self {
-        Self { floor, ..Self::default() }
-    }
-
     pub(crate) fn above(&self, key: &BucketKey) -> u64 {
         self.of.get(key.tenant()).map_or(0, |tenant| tenant.above(&key.partition)).max(self.floor)
     }
 
-    pub(crate) fn raise(&mut self, key: &BucketKey, mark: u64) {
+    /// The buckets of that key's partition begin above this mark from now on. Returns the mark that rises for
+    /// that, if one does; the store keeps exactly those.
+    pub(crate) fn raise(&mut self, key: &BucketKey, mark: u64) -> Option<TokenMark> {
         debug_assert!(self.partitions <= MARKED && self.of.len() <= MARKED, "what is remembered has a bound");
         if mark <= self.floor {
-            // The mark would add nothing.
-        } else if let Some(tenant) = self.of.get_mut(key.tenant()) {
-            self.partitions += usize::from(tenant.raise(&key.partition, mark, self.partitions < MARKED));
-        } else if self.of.len() < MARKED {
-            let mut tenant = OfTenant::default();
-            self.partitions += usize::from(tenant.raise(&key.partition, mark, self.partitions < MARKED));
-            self.of.insert(key.tenant().to_owned(), tenant);
-        } else {
-            self.floor = mark;
+            return None;
+        }
+        let has_space = self.partitions < MARKED;
+        let of = match self.tenant(key.tenant()) {
+            Some(tenant) => match tenant.raise(&key.partition, mark, has_space)? {
+                Raised::Partition { is_new } => {
+                    self.partitions += usize::from(is_new);
+                    MarkOf::Tenant(key.partition.as_str().into())
+                }
+                Raised::Floor => MarkOf::Group(key.tenant().into()),
+            },
+            None => {
+                self.floor = mark;
+                MarkOf::All
+            }
+        };
+        Some(TokenMark { of, up_to: mark })
+    }
+
+    /// Takes a mark of the store.
+    pub(crate) fn add(&mut self, mark: TokenMark) {
+        let TokenMark { of, up_to } = mark;
+        match of {
+            MarkOf::Tenant(partition) => {
+                let key = BucketKey { bucket: String::new(), partition: partition.into() };
+                _ = self.raise(&key, up_to);
+            }
+            MarkOf::Group(tenant) => match self.tenant(&tenant) {
+                Some(tenant) => tenant.floor = up_to.max(tenant.floor),
+                None => self.floor = up_to.max(self.floor),
+            },
+            MarkOf::All => self.floor = up_to.max(self.floor),
         }
     }
+
+    /// All that is remembered, as the store has it.
+    pub(crate) fn all(&self) -> Vec<TokenMark> {
+        let mut marks = vec![TokenMark { of: MarkOf::All, up_to: self.floor }];
+        for (name, tenant) in &self.of {
+            if tenant.floor > 0 {
+                marks.push(TokenMark { of: MarkOf::Group(name.as_str().into()), up_to: tenant.floor });
+            }
+            let of_partition = |(partition, up_to): (&String, &u64)| TokenMark {
+                of: MarkOf::Tenant(partition.as_str().into()),
+                up_to: *up_to,
+            };
+            marks.extend(tenant.of.iter().map(of_partition));
+        }
+        marks
+    }
+
+    /// How many rows of the store that are.
+    pub(crate) fn len(&self) -> usize {
+        self.partitions + self.of.values().filter(|tenant| tenant.floor > 0).count()
+    }
+
+    pub(crate) fn highest(&self) -> u64 {
+        let of_tenant = |tenant: &OfTenant| tenant.of.values().copied().fold(tenant.floor, u64::max);
+        self.of.values().map(of_tenant).fold(self.floor, u64::max)
+    }
+
+    /// The marks of that tenant; none if it is not remembered apart.
+    fn tenant(&mut self, name: &str) -> Option<&mut OfTenant> {
+        if !self.of.contains_key(name) && self.of.len() < MARKED {
+            self.of.insert(name.to_owned(), OfTenant::default());
+        }
+        self.of.get_mut(name)
+    }
+}
+
+/// The mark of a tenant that has risen.
+enum Raised {
+    Partition { is_new: bool },
+    Floor,
 }
 
 impl OfTenant {
@@ -101,24 +170,27 @@ impl OfTenant {
         self.of.get(partition).copied().unwrap_or_default().max(self.floor)
     }
 
-    /// Whether it remembers a partition more for that.
-    fn raise(&mut self, partition: &str, mark: u64, has_space: bool) -> bool {
-        if let Some(known) = self.of.get_mut(partition) {
-            *known = mark.max(*known);
-        } else if mark <= self.floor {
-            // The mark would add nothing.
-        } else if has_space && self.of.len() < MARKED_OF_TENANT {
-            self.of.insert(partition.to_owned(), mark);
-            return true;
-        } else {
-            self.floor = mark;
+    fn raise(&mut self, partition: &str, mark: u64, has_space: bool) -> Option<Raised> {
+        if mark <= self.above(partition) {
+            return None;
         }
-        false
+        if let Some(known) = self.of.get_mut(partition) {
+            *known = mark;
+            return Some(Raised::Partition { is_new: false });
+        }
+        if has_space && self.of.len() < MARKED_OF_TENANT {
+            self.of.insert(partition.to_owned(), mark);
+            return Some(Raised::Partition { is_new: true });
+        }
+        self.floor = mark;
+        Some(Raised::Floor)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn key(tenant: usize, partition: usize) -> BucketKey {
@@ -128,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_tenant_with_many_partitions_raises_only_its_own_marks() {
-        let mut marks = Marks::above_floor(7);
+        let mut marks = Marks { floor: 7, ..Marks::default() };
         marks.raise(&key(1, 0), 10);
         for partition in 0..3 * MARKED_OF_TENANT {
             marks.raise(&key(2, partition), 100 + partition as u64);
@@ -138,6 +210,55 @@ mod tests {
             assert!(marks.above(&key(2, partition)) >= 100 + partition as u64);
         }
         assert_eq!([marks.above(&key(1, 0)), marks.above(&key(1, 1)), marks.above(&key(3, 0))], [10, 7, 7]);
+    }
+
+    /// Marks beside what the store has of them.
+    #[derive(Default)]
+    struct Kept {
+        marks: Marks,
+        store: BTreeMap<MarkOf, u64>,
+    }
+
+    impl Kept {
+        fn raise(&mut self, key: &BucketKey, mark: u64) {
+            if let Some(TokenMark { of, up_to }) = self.marks.raise(key, mark) {
+                let known = self.store.entry(of).or_default();
+                *known = up_to.max(*known);
+            }
+        }
+
+        /// What the store has, in the order in which it gives it.
+        fn rows(&self) -> Vec<TokenMark> {
+            let groups_first = |(of, up_to): (&MarkOf, &u64)| TokenMark { of: of.clone(), up_to: *up_to };
+            let mut rows: Vec<_> = self.store.iter().map(groups_first).collect();
+            rows.sort_by_key(|mark| matches!(mark.of, MarkOf::Tenant(_)));
+            rows
+        }
+    }
+
+    #[test]
+    fn the_store_has_exactly_what_is_remembered_and_it_comes_back() {
+        let mut kept = Kept::default();
+        let mut random = random::Random::new(7);
+        for _ in 0..100_000 {
+            let tenant = random.below(3);
+            let partition = random.below(if tenant == 0 { 10 } else { 3 * MARKED_OF_TENANT });
+            kept.raise(&key(tenant, partition), random.below(1 << 30) as u64);
+        }
+        let sorted = |mut marks: Vec<TokenMark>| {
+            marks.retain(|mark| mark.up_to > 0);
+            marks.sort();
+            marks
+        };
+        let rows = kept.rows();
+        assert_eq!(sorted(kept.marks.all()), sorted(rows.clone()));
+        assert_eq!((rows.len(), kept.marks.len()), (10 + 2 * (MARKED_OF_TENANT + 1), rows.len()));
+        let mut again = Marks::default();
+        rows.into_iter().for_each(|row| again.add(row));
+        for (tenant, partition) in (0..4).flat_map(|tenant| (0..4000).map(move |nth| (tenant, nth))) {
+            let key = key(tenant, partition);
+            assert_eq!(again.above(&key), kept.marks.above(&key));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use lockhouse_store::{RecoveredRow, Scope};
 
 use crate::engine::bucket::deferred::by_the_lease_clock;
 use crate::engine::clock::Clock;
-use crate::engine::key::BucketKey;
+use crate::engine::house::registry::Marks;
 
 /// A bucket on its way back.
 pub(super) struct Restored {
@@ -31,22 +31,23 @@ pub(super) struct Restoring<'a> {
     pub(super) now: Instant,
     limits: Limits,
     pub(super) buckets: Vec<Restored>,
-    /// The marks of the partitions of which buckets were dropped.
-    pub(super) dropped: Vec<(BucketKey, u64)>,
+    /// The marks of buckets that were dropped, and the number of rows that they had in the store.
+    pub(super) marks: Marks,
+    pub(super) mark_rows: usize,
     pub(super) damage: Option<Damage>,
 }
 
 impl<'a> Restoring<'a> {
     pub(super) fn new(clock: &'a Clock, limits: Limits) -> Self {
-        let (buckets, dropped) = (Vec::new(), Vec::new());
-        Self { clock, now: clock.now(), limits, buckets, dropped, damage: None }
+        let (buckets, marks) = (Vec::new(), Marks::default());
+        Self { clock, now: clock.now(), limits, buckets, marks, mark_rows: 0, damage: None }
     }
 
     pub(super) fn take(&mut self, row: RecoveredRow) {
         match row {
-            RecoveredRow::Tenant { tenant, mark } => {
-                let key = BucketKey { bucket: String::new(), partition: tenant.into() };
-                self.dropped.push((key, mark));
+            RecoveredRow::Mark(mark) => {
+                self.marks.add(mark);
+                self.mark_rows += 1;
             }
             RecoveredRow::Bucket { scope, needs_recovery } => {
                 let manager = LockManager::with_limits(RandomState::default(), self.limits);

@@ -4,4 +4,6 @@ mod copy;
 mod restore;
 
 pub(super) use copy::write;
+#[cfg(test)]
+pub(super) use restore::restore_at;
 pub use restore::{RestoreError, Restored, restore};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use lockhouse_core::FencingToken;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
@@ -13,9 +13,7 @@ use crate::sqlite::apply::{bits, number};
 use crate::sqlite::error::{SqliteOpenError, one_line, said};
 use crate::sqlite::file::{self, Draft, LOGS, beside, pragma};
 use crate::sqlite::schema;
-
-/// How far a restore raises the marks and the epoch: above all that were given after the backup.
-const LEAP: u64 = 1 << 32;
+use crate::{HighestNumbers, NoNumberLeft};
 
 /// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +21,8 @@ pub struct Restored {
     /// The present path of the former database, if there was one, or of its log if nothing else was left of
     /// it.
     pub kept_aside: Option<PathBuf>,
+    /// The numbers above which the restored database goes on.
+    pub above: HighestNumbers,
 }
 
 /// The reason why nothing was restored. The database is unchanged.
@@ -35,6 +35,14 @@ pub enum RestoreError {
         path: PathBuf,
         /// The problem of the backup.
         why: Box<str>,
+    },
+    /// No fencing token would be left.
+    #[error("{} cannot be restored: {why}; set the clock of this machine if it is wrong, or begin with a new database", .path.display())]
+    NoNumberLeft {
+        /// The backup.
+        path: PathBuf,
+        /// The number that was reached.
+        why: NoNumberLeft,
     },
     /// Backup and database are one file.
     #[error("{} is the database itself; name a backup of it", .0.display())]
@@ -68,15 +76,18 @@ pub enum RestoreError {
 /// Puts the backup `from` in the place `to`, where no lockhouse may be running. The file that is there gets
 /// another name.
 ///
-/// As the tokens given after the backup are unknown, every mark of fencing tokens is raised to 2^32 above the
-/// highest, the epoch leaps likewise, and at the next start every bucket recovers
+/// As the grants after the backup are unknown, fencing tokens and epoch go on above all that can have been
+/// given ([`HighestNumbers::after_restore`]), and at the next start every bucket recovers
 /// ([`Opened::restored`](crate::Opened::restored)).
 ///
 /// # Errors
 ///
 /// [`RestoreError`].
 pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored, RestoreError> {
-    let (from, to) = (from.as_ref(), to.as_ref());
+    restore_at(from.as_ref(), to.as_ref(), SystemTime::now())
+}
+
+pub(crate) fn restore_at(from: &Path, to: &Path, now: SystemTime) -> Result<Restored, RestoreError> {
     let not_written =
         |why: &dyn ToString| RestoreError::NotWritten { path: to.into(), why: why.to_string().into() };
     let to = &file::resolve(to).map_err(|error| not_written(&error))?;
@@ -87,13 +98,11 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored,
     let source = open_backup(from)?;
     let draft = Draft::new(to).map_err(|error| not_written(&error))?;
     copy(&source, draft.path(), || ()).map_err(|error| not_written(&said(&error)))?;
-    let prepared = prepare(draft.path()).map_err(|error| said(&error)).and_then(|leap| match leap {
-        Leap::Made => Ok(()),
-        Leap::NoneLeft { highest } => {
-            Err(format!("its fencing tokens are used up to {highest}, which leaves none for a leap").into())
-        }
-    });
-    prepared.map_err(|why| RestoreError::Unusable { path: from.into(), why })?;
+    let replaced = former.as_ref().and_then(Former::highest_numbers);
+    let leap = |backup| HighestNumbers::after_restore(backup, replaced, now);
+    let prepared = prepare(draft.path(), leap)
+        .map_err(|error| RestoreError::Unusable { path: from.into(), why: said(&error) })?;
+    let above = prepared.map_err(|why| RestoreError::NoNumberLeft { path: from.into(), why })?;
     let kept_aside = match &former {
         Some(former) => former.keep_aside(to).map(Some),
         None => keep_orphans_aside(to),
@@ -104,7 +113,7 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored,
     draft.replace(to).map_err(|error| not_written(&error))?;
     // Only now may another process take the place.
     drop(former);
-    Ok(Restored { kept_aside })
+    Ok(Restored { kept_aside, above })
 }
 
 fn same(a: &Path, b: &Path) -> bool {
@@ -153,39 +162,55 @@ fn is_foreign(path: &Path) -> rusqlite::Result<bool> {
     }
 }
 
-enum Leap {
-    Made,
-    NoneLeft { highest: u64 },
-}
-
-/// Makes a database of a copy of the backup.
-fn prepare(path: &Path) -> rusqlite::Result<Leap> {
+/// Makes a database of a copy of the backup, which goes on above the numbers to which `leap` leads. Changes
+/// nothing if no number is left.
+fn prepare(
+    path: &Path,
+    leap: impl FnOnce(HighestNumbers) -> Result<HighestNumbers, NoNumberLeft>,
+) -> rusqlite::Result<Result<HighestNumbers, NoNumberLeft>> {
     let mut file = Connection::open(path)?;
     schema::migrate(&mut file, schema::STEPS)?;
-    let marks = "SELECT max(mark) FROM (SELECT mark FROM buckets UNION ALL SELECT mark FROM tenants
-                                        UNION ALL SELECT token_floor FROM slots)";
-    let highest = number(file.query_row(marks, [], |row| row.get(0))?);
-    let floor = highest + LEAP;
-    if floor >= FencingToken::LIMIT {
-        return Ok(Leap::NoneLeft { highest });
-    }
+    let above = match leap(highest_numbers(&file)?) {
+        Ok(above) => above,
+        none => return Ok(none),
+    };
     let transaction = file.transaction()?;
+    transaction.execute(
+        "UPDATE slots SET token_floor = ?1, epoch = ?2, writer = 0, clean = 0, restored = 1",
+        [bits(above.mark), bits(above.epoch)],
+    )?;
+    // The floor is as high for everybody.
+    transaction.execute_batch("DELETE FROM tenants; DELETE FROM floors")?;
     // A bucket may have begun anew after the backup, above the mark of another, so all buckets get the
     // highest.
-    transaction.execute("UPDATE slots SET token_floor = ?1", [bits(floor)])?;
-    transaction.execute("UPDATE tenants SET mark = ?1", [bits(floor)])?;
     transaction
-        .execute("UPDATE slots SET epoch = epoch + ?1, writer = 0, clean = 0, restored = 1", [bits(LEAP)])?;
-    transaction
-        .execute("UPDATE buckets SET mark = ?1, told_in = (SELECT epoch FROM slots)", [bits(floor)])?;
+        .execute("UPDATE buckets SET mark = ?1, told_in = ?2", [bits(above.mark), bits(above.epoch)])?;
     transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
     transaction.commit()?;
     file.close().map_err(|(_, error)| error)?;
-    Ok(Leap::Made)
+    Ok(Ok(above))
 }
 
-/// The database that is there, locked unless it is too broken for that.
-struct Former(Option<Connection>);
+fn highest_numbers(file: &Connection) -> rusqlite::Result<HighestNumbers> {
+    let first = "SELECT max(mark) FROM (SELECT mark FROM buckets UNION ALL SELECT mark FROM tenants
+                                        UNION ALL SELECT token_floor FROM slots)";
+    let mut mark = number(file.query_row(first, [], |row| row.get(0))?);
+    // The second version of the schema has made the table.
+    if pragma(file, "user_version")? >= 2 {
+        let sql = "SELECT coalesce(max(mark), 0) FROM floors";
+        mark = mark.max(number(file.query_row(sql, [], |row| row.get(0))?));
+    }
+    let epoch = number(file.query_row("SELECT max(epoch) FROM slots", [], |row| row.get(0))?);
+    Ok(HighestNumbers { mark, epoch })
+}
+
+/// The database that is there.
+struct Former {
+    /// The database, locked unless it is too broken for that.
+    file: Option<Connection>,
+    /// Whether all of it can be read.
+    is_whole: bool,
+}
 
 impl Former {
     fn lock(path: &Path) -> Result<Option<Self>, RestoreError> {
@@ -205,17 +230,29 @@ impl Former {
         }
         let locked = file::open_untouched(path).and_then(|file| file::lock(&file).map(|()| file));
         match locked.map_err(|error| SqliteOpenError::sqlite(path, &error)) {
-            Ok(file) => Ok(Some(Self(Some(file)))),
+            Ok(file) => {
+                let is_whole = file::check_content(&file, path).is_ok();
+                Ok(Some(Self { file: Some(file), is_whole }))
+            }
             Err(SqliteOpenError::InUse { path, pid }) => Err(RestoreError::InUse { path, pid }),
-            Err(_) => Ok(Some(Self(None))),
+            Err(_) => Ok(Some(Self { file: None, is_whole: false })),
         }
+    }
+
+    fn whole(&self) -> Option<&Connection> {
+        self.file.as_ref().filter(|_| self.is_whole)
+    }
+
+    /// The highest numbers of the database. One that is damaged must not decide: its numbers may be anything.
+    fn highest_numbers(&self) -> Option<HighestNumbers> {
+        self.whole().and_then(|file| highest_numbers(file).ok())
     }
 
     /// Gives the database another name beside the one that it has.
     fn keep_aside(&self, path: &Path) -> io::Result<PathBuf> {
-        let whole = self.0.as_ref().is_some_and(|file| make_one_file(file, path));
+        let is_one_file = self.whole().is_some_and(|file| make_one_file(file, path));
         let kept = link_aside(path)?;
-        if !whole {
+        if !is_one_file {
             move_logs(path, &kept)?;
         }
         Ok(kept)
@@ -240,10 +277,9 @@ fn move_logs(path: &Path, kept: &Path) -> io::Result<()> {
         .try_for_each(|(log, kept)| fs::rename(log, kept))
 }
 
-/// Moves the log into the database, unless the database is damaged.
+/// Moves the log into the database.
 fn make_one_file(file: &Connection, path: &Path) -> bool {
-    file::check_content(file, path).is_ok()
-        && file.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).is_ok()
+    file.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).is_ok()
         && !beside(path, "-wal").exists()
 }
 

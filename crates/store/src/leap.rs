@@ -1,0 +1,144 @@
+//! How a restored state goes on: above every number that was given after its backup.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lockhouse_core::FencingToken;
+use thiserror::Error;
+
+/// How far a number rises above the backup's where the clock does not tell more.
+const LEAP: u64 = 1 << 40;
+
+/// How many numbers the clock goes on in a second: more than are ever given in one.
+const NUMBERS_PER_SECOND: u128 = 1 << 20;
+
+/// The highest numbers of a stored state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HighestNumbers {
+    /// The highest mark of fencing tokens. No token above it was ever announced.
+    pub mark: u64,
+    /// The epoch of the last take.
+    pub epoch: u64,
+}
+
+/// No fencing token would be left for a restored state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("fencing tokens would go on above {above}, but they end at 2^53")]
+pub struct NoNumberLeft {
+    /// The number above which the state would have to go on.
+    pub above: u64,
+}
+
+impl HighestNumbers {
+    /// The numbers above which a state that is restored from `backup` at `now` goes on. `replaced` are those
+    /// of the state in whose place it comes, if that can be read.
+    ///
+    /// To ensure correctness, no number that anybody was given may come again, also when the same backup is
+    /// restored twice, or an older one after a newer one. Each number therefore rises
+    ///
+    /// - to the clock, which goes on by 2^20 a second. No state gives as many for long, so that the numbers
+    ///   of every state lie below the clock, also of those that are lost. A second restore of a backup finds
+    ///   a later clock;
+    /// - to 2^40 above the backup, where the clock is behind the backup and is of no use;
+    /// - in any case to the replaced state, all of whose announced numbers are known.
+    ///
+    /// The replaced state adds no leap, and the clock is not added to anything: the numbers would get ahead
+    /// of the clock, which then could not tell two restores of one backup apart.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNumberLeft`].
+    pub fn after_restore(
+        backup: Self,
+        replaced: Option<Self>,
+        now: SystemTime,
+    ) -> Result<Self, NoNumberLeft> {
+        let replaced = replaced.unwrap_or_default();
+        let clock = by_the_clock(now);
+        Ok(Self {
+            mark: leap(backup.mark, replaced.mark, clock)?,
+            epoch: leap(backup.epoch, replaced.epoch, clock)?,
+        })
+    }
+}
+
+fn leap(backup: u64, replaced: u64, clock: u64) -> Result<u64, NoNumberLeft> {
+    let above = if clock > backup { clock } else { backup.saturating_add(LEAP) };
+    let above = above.max(replaced);
+    // Epochs are bounded alike: at a take a second both would last as long.
+    if above < FencingToken::LIMIT - 1 { Ok(above) } else { Err(NoNumberLeft { above }) }
+}
+
+/// A clock before 1970 tells nothing.
+fn by_the_clock(now: SystemTime) -> u64 {
+    let ms = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    u64::try_from(ms * NUMBERS_PER_SECOND / 1000).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at_ms(ms: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(1_790_000_000_000 + ms)
+    }
+
+    fn of(mark: u64, epoch: u64) -> HighestNumbers {
+        HighestNumbers { mark, epoch }
+    }
+
+    /// The numbers at the end of a life that was killed: a block of tokens counts as given.
+    fn live(began: HighestNumbers) -> HighestNumbers {
+        of(began.mark + (1 << 20), began.epoch + 1)
+    }
+
+    fn restore(backup: HighestNumbers, replaced: Option<HighestNumbers>, ms: u64) -> HighestNumbers {
+        HighestNumbers::after_restore(backup, replaced, at_ms(ms)).unwrap()
+    }
+
+    fn grow(numbers: &[HighestNumbers]) -> bool {
+        numbers.is_sorted_by(|a, b| a.mark < b.mark && a.epoch < b.epoch)
+    }
+
+    #[test]
+    fn numbers_go_on_above_all_that_were_given_whichever_backup_is_restored() {
+        let backup = of(70_000, 3);
+        let first = restore(backup, Some(of(1 << 40, 9)), 0);
+        let newer = live(first);
+        let second = restore(newer, Some(live(newer)), 10_000);
+        let third = restore(backup, Some(live(second)), 20_000);
+        let fourth = restore(newer, None, 30_000);
+        let fifth = restore(newer, None, 40_000);
+        let numbers = [backup, first, newer, second, third, fourth, fifth];
+        assert!(grow(&numbers), "{numbers:?}");
+    }
+
+    #[test]
+    fn where_the_clock_is_of_no_use_each_number_leaps_above_the_backup() {
+        for now in [UNIX_EPOCH, UNIX_EPOCH - Duration::from_secs(1), UNIX_EPOCH + Duration::from_secs(9)] {
+            let backup = of(1 << 30, 1 << 30);
+            let first = HighestNumbers::after_restore(backup, None, now).unwrap();
+            assert_eq!(first, of((1 << 30) + LEAP, (1 << 30) + LEAP));
+            let second = HighestNumbers::after_restore(backup, Some(live(first)), now).unwrap();
+            assert!(grow(&[first, second]), "{first:?} {second:?}");
+        }
+    }
+
+    #[test]
+    fn where_no_number_is_left_there_is_none() {
+        let last = FencingToken::LIMIT - 2;
+        let of_clock = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let after = HighestNumbers::after_restore;
+        assert_eq!(after(of(0, 0), Some(of(last, 0)), at_ms(0)).unwrap().mark, last);
+        for (backup, replaced, now) in [
+            (of(last, 0), None, at_ms(0)),
+            (of(0, u64::MAX), None, at_ms(0)),
+            (of(0, 0), Some(of(last + 1, 0)), at_ms(0)),
+            (of(0, 0), None, of_clock(1 << 33)),
+        ] {
+            let NoNumberLeft { above } = after(backup, replaced, now).unwrap_err();
+            assert!(above > last, "{above}");
+        }
+    }
+}
