@@ -77,21 +77,30 @@ impl MemoryStore {
     }
 
     /// Puts a copy in the place of the slots that are there, as a restore puts a backup in the place of a
-    /// database. The slots that are there count as unreadable if `is_lost`.
+    /// database. The slots that are there count as unreadable if `is_lost`. Returns the highest numbers above
+    /// which a slot goes on.
     ///
     /// # Errors
     ///
     /// [`NoNumberLeft`]; nothing has changed then.
     #[cfg(feature = "conformance")]
-    pub fn restore(&self, backup: &MemoryBackup, is_lost: bool, now: SystemTime) -> Result<(), NoNumberLeft> {
+    pub fn restore(
+        &self,
+        backup: &MemoryBackup,
+        is_lost: bool,
+        now: SystemTime,
+    ) -> Result<HighestNumbers, NoNumberLeft> {
         let mut memory = self.memory.lock();
-        let mut slots = backup.0.clone();
+        let (mut slots, mut highest) = (backup.0.clone(), HighestNumbers::default());
         for (slot, state) in &mut slots {
             let replaced = memory.slots.get(slot).filter(|_| !is_lost).map(SlotState::highest_numbers);
-            state.go_on_above(HighestNumbers::after_restore(state.highest_numbers(), replaced, now)?);
+            let above = HighestNumbers::after_restore(state.highest_numbers(), replaced, now)?;
+            state.go_on_above(above);
+            highest.mark = highest.mark.max(above.mark);
+            highest.epoch = highest.epoch.max(above.epoch);
         }
         memory.slots = slots;
-        Ok(())
+        Ok(highest)
     }
 
     fn check(&self) -> Result<(), Fatal> {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   crash ──SIGKILL, start──▶ lockhouse serve --store sqlite:… ◀── WebSocket, HTTP ── workers
+//!     │  ├───backup; restore, while it is dead
 //!     │  └───SIGSTOP, SIGKILL─────────────────────────────────────────────────────────▶ │ processes of
 //!     │                                                                                 │ 5 clients each
 //!     └──────────────────────────────── one line per call, answer, loss ◀───────────────┘
@@ -37,7 +38,9 @@ use tally::Counts;
 /// Worker processes of five clients each (three of Web Locks, one of offline locks, one of claims) work over
 /// a few names. The server is killed at random moments and started anew; a kill counts only if something
 /// durable was acknowledged in the 100 ms before it and another durable call was under way. Workers are
-/// killed or stopped for longer than the lease, too. Every client writes down what it asks and what it is
+/// killed or stopped for longer than the lease, too. Backups are made and restored between the kills, also
+/// twice and an older one after a newer one: what was told before a restore is not judged after it, but tokens
+/// and epochs grow over all restores. Every client writes down what it asks and what it is
 /// told (docs/histories.md), and that file is judged: nothing that was acknowledged may be lost, no name may
 /// have two holders.
 #[derive(Debug, clap::Args)]
@@ -89,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let binary = serving::binary(args.server.as_deref(), &root)?;
     let folder = tempfile::Builder::new().prefix("lockhouse-crash-").tempdir()?;
     let path = folder.path().join("history.jsonl");
-    let outcome = Storm::new(args, &binary, folder.path()).and_then(Storm::run);
+    let outcome = Storm::new(args, &binary, folder.path()).and_then(|storm| storm.run(folder.path()));
     let judged = outcome.and_then(|counts| Ok((history::judge_file(&path)?, counts)));
     if let Some(file) = &args.history {
         std::fs::copy(&path, file).with_context(|| format!("cannot write {}", file.display()))?;
@@ -124,7 +127,7 @@ fn report(args: &Args, judgement: &Findings, counts: &Counts, seconds: f64) -> V
 
 fn summary(counts: &Counts) -> String {
     format!(
-        "{} web locks ({} reclaimed, {} lost, {} of them judged only until a pause), {} offline locks, {} claims, {} assignments, {} in each other's way, {} refused while recovering, {} outcomes unknown",
+        "{} web locks ({} reclaimed, {} lost, {} of them judged only until a pause), {} offline locks, {} claims, {} assignments, {} in each other's way, {} refused while recovering, {} outcomes unknown, {} backups restored",
         counts.sum(&["request"]),
         counts.reclaimed,
         counts.lost,
@@ -134,7 +137,8 @@ fn summary(counts: &Counts) -> String {
         counts.sum(&["finalize"]),
         counts.refusals("busy") + counts.refusals("claimed"),
         counts.refusals("recovering"),
-        counts.unknown
+        counts.unknown,
+        counts.restored
     )
 }
 
@@ -151,6 +155,7 @@ fn enough(kills: usize, counts: &Counts) -> Result<()> {
         ("refusals while the server recovered", counts.refusals("recovering"), kills),
         ("outcomes that a kill left unknown", counts.unknown, kills),
         ("web locks reclaimed after a restart", counts.reclaimed, kills.div_ceil(4)),
+        ("backups restored", counts.restored, kills / 4),
     ];
     for (what, there, needed) in least {
         ensure!(
@@ -183,6 +188,7 @@ mod tests {
             lost: 200,
             excused: 100,
             reclaimed: 10,
+            restored: 1,
         };
         assert!(enough(1, &counts).is_ok());
         let error = enough(1, &Counts { excused: 101, ..counts }).unwrap_err().to_string();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
 use xtask::workspace::shell;
 
 use super::LEASE;
@@ -17,6 +18,15 @@ pub(super) struct Server {
     port: u16,
     /// The process; none while the server is dead.
     child: Option<Child>,
+}
+
+/// What `lockhouse restore` says.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Restored {
+    /// The numbers above which the server goes on.
+    pub(super) tokens_above: u64,
+    pub(super) epochs_above: u64,
 }
 
 impl Server {
@@ -36,7 +46,7 @@ impl Server {
         let log = File::options().create(true).append(true).open(self.folder.join("server.log"))?;
         let mut command = Command::new(&self.binary);
         command.arg("serve").args(["--listen", &format!("127.0.0.1:{}", self.port)]);
-        command.arg("--store").arg(format!("sqlite:{}", self.folder.join("lockhouse.db").display()));
+        command.arg("--store").arg(self.store());
         command.arg("--lease").arg(format!("{}ms", LEASE.as_millis())).env("RUST_LOG", "warn");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         traces::leave_log(&mut command);
@@ -55,6 +65,36 @@ impl Server {
         };
         self.port = port;
         Ok(())
+    }
+
+    /// Has the running server write a backup, as an operator would.
+    pub(super) fn back_up(&self, to: &Path) -> Result<()> {
+        self.operate("backup", to).map(drop)
+    }
+
+    /// Restores a backup while the server is dead.
+    pub(super) fn restore(&self, from: &Path) -> Result<Restored> {
+        ensure!(self.child.is_none(), "a backup is restored while the server runs");
+        serde_json::from_slice(&self.operate("restore", from)?).context("restore says no JSON")
+    }
+
+    /// Runs a command on the database; its output.
+    fn operate(&self, command: &str, file: &Path) -> Result<Vec<u8>> {
+        let output = Command::new(&self.binary)
+            .arg(command)
+            .arg(file)
+            .arg("--json")
+            .env("LOCKHOUSE_STORE", self.store())
+            .env("LOCKHOUSE_URL", self.url())
+            .output()
+            .with_context(|| format!("cannot run lockhouse {command}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "lockhouse {command} {}: {said}", file.display());
+        Ok(output.stdout)
+    }
+
+    fn store(&self) -> String {
+        format!("sqlite:{}", self.folder.join("lockhouse.db").display())
     }
 
     /// SIGKILL; returns when it is dead.

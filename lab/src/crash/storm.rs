@@ -1,6 +1,6 @@
 //! Server, clients, and what befalls them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -25,7 +25,23 @@ pub(super) struct Storm {
     random: Random,
     kills: u32,
     lives: u32,
+    backups: Backups,
 }
+
+/// The backups of the server, and what became of them.
+#[derive(Debug, Default)]
+struct Backups {
+    /// The oldest first.
+    files: Vec<PathBuf>,
+    restores: usize,
+    /// The one that was restored last.
+    last: usize,
+    /// The highest epoch that was certainly taken.
+    epoch: u64,
+}
+
+/// One of so many kills comes right after a backup was made, and one before a backup is restored.
+const KILLS_PER_RESTORE: u32 = 3;
 
 /// A server is killed at some moment from here, when the lines about the last kill have come,
 const SHORTEST_LIFE: Duration = Duration::from_millis(150);
@@ -41,13 +57,13 @@ impl Storm {
         let journal = Arc::new(Journal::create(&folder.join("history.jsonl"))?);
         let server = Server::start(binary, folder)?;
         let fleet = Fleet::start(server.url(), args.seed, args.workers as usize, journal.clone())?;
-        let mut storm =
-            Self { server, fleet, journal, random: Random::new(args.seed), kills: args.kills, lives: 0 };
+        let (random, kills, backups) = (Random::new(args.seed), args.kills, Backups::default());
+        let mut storm = Self { server, fleet, journal, random, kills, lives: 0, backups };
         storm.note_start();
         Ok(storm)
     }
 
-    pub(super) fn run(mut self) -> Result<Counts> {
+    pub(super) fn run(mut self, folder: &Path) -> Result<Counts> {
         let (mut counted, mut tried) = (0, 0);
         // All clients have to have connected for the first kill to count.
         thread::sleep(AFTERMATH);
@@ -58,8 +74,19 @@ impl Storm {
             );
             tried += 1;
             let life = self.between(SHORTEST_LIFE, LONGEST_LIFE);
-            let befell = self.let_live(life, tried)?;
-            self.kill()?;
+            let mut befell = self.let_live(life, tried)?;
+            match tried % KILLS_PER_RESTORE {
+                1 => {
+                    self.back_up(folder)?;
+                    self.kill(None)?;
+                }
+                2 => {
+                    let nth = self.backups.next();
+                    self.kill(Some(nth))?;
+                    befell.push_str(&format!("; backup {} was restored", nth + 1));
+                }
+                _ => self.kill(None)?,
+            }
             thread::sleep(SHORTEST_LIFE);
             let met = self.journal.tally(Tally::met).context("the kill was not noted")?;
             counted += u32::from(met.counts());
@@ -77,9 +104,10 @@ impl Storm {
     }
 
     /// Lets all clients work for this time, unless something befalls a worker.
-    fn let_live(&mut self, life: Duration, nth: u32) -> Result<&'static str> {
+    fn let_live(&mut self, life: Duration, nth: u32) -> Result<String> {
         let worker = self.random.below(1 << 16);
-        match nth % 3 {
+        // Against the turn of the restores, so that everything befalls together.
+        match nth / 2 % 3 {
             1 => {
                 // Into the recovery, where it comes too late to bring its locks back.
                 let stop = self.between(LEASE, LONGEST_STOP);
@@ -87,28 +115,53 @@ impl Storm {
                 thread::sleep(life.min(stop));
                 self.fleet.go_on(worker)?;
                 thread::sleep(life.saturating_sub(stop));
-                Ok("; a worker was stopped")
+                Ok("; a worker was stopped".to_owned())
             }
             2 => {
                 let before = self.between(Duration::ZERO, life);
                 thread::sleep(before);
                 self.fleet.kill(worker)?;
                 thread::sleep(life - before);
-                Ok("; a worker was killed")
+                Ok("; a worker was killed".to_owned())
             }
             _ => {
                 thread::sleep(life);
-                Ok("")
+                Ok(String::new())
             }
         }
     }
 
-    /// SIGKILL, and another life over the same file.
-    fn kill(&mut self) -> Result<()> {
+    fn back_up(&mut self, folder: &Path) -> Result<()> {
+        let file = folder.join(format!("backup-{}.db", self.backups.files.len() + 1));
+        self.server.back_up(&file)?;
+        self.backups.files.push(file);
+        Ok(())
+    }
+
+    /// Puts that backup in the place of the database of the dead server.
+    fn restore(&mut self, nth: usize) -> Result<()> {
+        let restored = self.server.restore(&self.backups.files[nth])?;
+        let at = now();
+        self.journal.write(at, What::Restored { above: restored.tokens_above });
+        ensure!(
+            restored.epochs_above >= self.backups.epoch,
+            "epochs go on above {}, but {} was taken",
+            restored.epochs_above,
+            self.backups.epoch
+        );
+        self.backups.epoch = restored.epochs_above;
+        Ok(())
+    }
+
+    /// SIGKILL, and another life over the same file, or over that backup.
+    fn kill(&mut self, restored: Option<usize>) -> Result<()> {
         let at = now();
         self.journal.tally(|tally| tally.killed(at));
         self.server.kill()?;
         self.journal.write_now(What::ServerKilled);
+        if let Some(nth) = restored {
+            self.restore(nth)?;
+        }
         let pause = self.between(Duration::ZERO, Duration::from_millis(60));
         thread::sleep(pause);
         self.server.start_again()?;
@@ -118,6 +171,7 @@ impl Storm {
 
     fn note_start(&mut self) {
         self.lives += 1;
+        self.backups.epoch += 1;
         let at = now();
         self.journal.write(at, What::ServerStarted { epoch: self.lives.to_string() });
         self.journal.tally(|tally| tally.started(at));
@@ -147,5 +201,18 @@ impl Storm {
     fn between(&mut self, from: Duration, to: Duration) -> Duration {
         let span = to.saturating_sub(from).as_micros() as usize;
         from + Duration::from_micros(self.random.below(span + 1) as u64)
+    }
+}
+
+impl Backups {
+    /// The next one to restore: the newest, then the same once more, then the oldest.
+    fn next(&mut self) -> usize {
+        self.last = match self.restores % 3 {
+            0 => self.files.len() - 1,
+            1 => self.last,
+            _ => 0,
+        };
+        self.restores += 1;
+        self.last
     }
 }

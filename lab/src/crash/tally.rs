@@ -54,6 +54,8 @@ pub(super) struct Counts {
     pub(super) excused: usize,
     /// Web locks that were granted before a kill, and held by the same client after the restart.
     pub(super) reclaimed: usize,
+    /// Backups that were restored.
+    pub(super) restored: usize,
 }
 
 #[derive(Debug)]
@@ -94,6 +96,7 @@ impl Tally {
                 self.counts.lost += 1;
                 self.counts.excused += usize::from(line.deadline.is_some());
             }
+            "restored" => self.counts.restored += 1,
             "clientKilled" => self.forget(&line.client),
             _ => {}
         }

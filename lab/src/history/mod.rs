@@ -5,6 +5,7 @@
 //! lines ──read──▶ events ──pair──▶ operations ──story, per name──▶ facts and sights ──▶ overlaps, keeping,
 //!                                      │                                                assignments
 //!                                      └──────────────────────────────────────────────▶ tokens, per bucket
+//! A restore of a backup begins a new stretch; all but the tokens is judged within each.
 //! ```
 //! docs/histories.md describes the format and the rules. No module here knows how lockhouse works inside.
 
@@ -18,6 +19,7 @@ mod pair;
 mod read;
 pub(crate) mod record;
 mod story;
+pub(crate) mod stretches;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -98,16 +100,24 @@ pub(crate) fn judge_events(events: impl IntoIterator<Item = record::Event>) -> a
 fn judge_history(history: &History) -> anyhow::Result<Findings> {
     refuse_too_little(history)?;
     let reporter = Reporter::of(history);
-    let owners = OwnerLives::of(history);
     let mut breaches = Vec::new();
     tokens::judge(history, &reporter, &mut breaches);
-    keeping::judge_owners(history, &owners, &reporter, &mut breaches);
-    for story in story::stories(history, &owners) {
-        overlaps::judge(&story, &reporter, &mut breaches);
-        keeping::judge(&story, &reporter, &mut breaches);
-        assignments::judge(&story, &reporter, &mut breaches);
+    if history.restores.is_empty() {
+        judge_stretch(history, &reporter, &mut breaches);
+    } else {
+        history.stretches().iter().for_each(|stretch| judge_stretch(stretch, &reporter, &mut breaches));
     }
     Ok(Findings { events: history.events, acknowledged: history.acknowledged, breaches })
+}
+
+fn judge_stretch(history: &History, reporter: &Reporter, breaches: &mut Vec<Breach>) {
+    let owners = OwnerLives::of(history);
+    keeping::judge_owners(history, &owners, reporter, breaches);
+    for story in story::stories(history, &owners) {
+        overlaps::judge(&story, reporter, breaches);
+        keeping::judge(&story, reporter, breaches);
+        assignments::judge(&story, reporter, breaches);
+    }
 }
 
 /// A history without acknowledgements, or without a look at what became of them, would pass whatever the

@@ -6,6 +6,7 @@ use std::io::BufRead;
 
 use super::read::{self, Malformed};
 use super::record::{Completion, Event, Found, Gain, Invocation, Reason, What};
+use super::stretches::Restore;
 
 /// An instant and its line in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub(crate) struct EventTime {
 }
 
 /// An operation of a client.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Op {
     pub(crate) client: String,
     pub(crate) bucket: String,
@@ -71,6 +72,8 @@ pub(crate) struct History {
     pub(crate) readouts: Vec<Readout>,
     /// When the server was killed, in order.
     pub(crate) kills: Vec<u64>,
+    /// The restores of backups, in order.
+    pub(crate) restores: Vec<Restore>,
     pub(crate) events: usize,
     /// The number of answers that were durable acknowledgements.
     pub(crate) acknowledged: usize,
@@ -157,6 +160,10 @@ impl Reader {
             }
             What::ServerKilled => {
                 self.server.push((at, false));
+                Ok(())
+            }
+            What::Restored { above } => {
+                self.history.restores.push(Restore { at: at.ns, above });
                 Ok(())
             }
             What::Readout { bucket, began, found } => {
@@ -279,6 +286,7 @@ impl Reader {
 
     fn finish(mut self) -> Result<History, Malformed> {
         self.check_lives()?;
+        self.check_restores()?;
         self.check_owners()?;
         let kills = self.server.iter().filter(|(_, started)| !started);
         self.history.kills = kills.map(|(at, _)| at.ns).collect();
@@ -311,6 +319,19 @@ impl Reader {
                 return Err(Malformed::new(at.line, "event", value, rule));
             }
             runs = *started;
+        }
+        Ok(())
+    }
+
+    /// No backup is restored while the server runs.
+    fn check_restores(&mut self) -> Result<(), Malformed> {
+        self.history.restores.sort_by_key(|restore| restore.at);
+        for restore in &self.history.restores {
+            let before = self.server.partition_point(|(at, _)| at.ns < restore.at);
+            if before.checked_sub(1).is_some_and(|last| self.server[last].1) {
+                let (line, value) = (self.server[before - 1].0.line, restore.at.to_string());
+                return Err(Malformed::new(line, "at", value, "a backup is restored while the server runs"));
+            }
         }
         Ok(())
     }

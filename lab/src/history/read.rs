@@ -67,6 +67,7 @@ pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
         "clientKilled" => What::ClientKilled { client: fields.text("client")? },
         "serverStarted" => What::ServerStarted { epoch: fields.text("epoch")? },
         "serverKilled" => What::ServerKilled,
+        "restored" => What::Restored { above: fields.number("above")? },
         "readout" => {
             let began = fields.number("began")?;
             if began > at {
@@ -80,7 +81,7 @@ pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
             What::Readout { bucket: fields.text("bucket")?, began, found: fields.found()? }
         }
         _ => {
-            return Err(fields.wrong("event", &kind, "must be invoke, answer, lost, clientEnded, clientKilled, serverStarted, serverKilled or readout"));
+            return Err(fields.wrong("event", &kind, "must be invoke, answer, lost, clientEnded, clientKilled, serverStarted, serverKilled, restored or readout"));
         }
     };
     fields.finish()?;

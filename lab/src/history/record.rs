@@ -49,6 +49,8 @@ pub(crate) enum What {
     ServerStarted { epoch: String },
     /// The server's process is dead, and was waited for.
     ServerKilled,
+    /// A backup was put in the place of the server's database; the server goes on above this token.
+    Restored { above: u64 },
     /// The whole content of a bucket as the server reports it, read between `began` and the event itself
     /// while no other client sends a request.
     Readout { bucket: String, began: u64, found: Vec<Found> },

@@ -9,16 +9,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lockhouse_store::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, FaultCount, FaultStore, Faults, MemoryStore, Opened,
-    RecoveredRow, SecretKey, Slot, Store, StoreFuture, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, FaultCount, FaultStore, Faults, MemoryBackup,
+    MemoryStore, NoNumberLeft, Opened, RecoveredRow, SecretKey, Slot, Store, StoreFuture, TakeError,
+    WriterId,
 };
 use parking_lot::Mutex;
 use random::Random;
 
 use super::ledger::Ledger;
+
+/// The state of the disk at some moment.
+#[derive(Debug)]
+struct Backup {
+    memory: MemoryBackup,
+    ledger: Ledger,
+}
 
 /// The one disk for all lives of the server.
 #[derive(Debug)]
@@ -27,6 +35,8 @@ pub(crate) struct Disk {
     way: FaultStore,
     /// The batches that were on their way when their sender died.
     strays: Mutex<Vec<Arc<CommitBatch>>>,
+    /// The oldest first.
+    backups: Mutex<Vec<Backup>>,
     random: Mutex<Random>,
     /// The longest time of a commit, in milliseconds.
     slowest_ms: AtomicU64,
@@ -40,6 +50,7 @@ impl Disk {
             way: FaultStore::new(noted.clone(), seed, Faults::NONE),
             noted,
             strays: Mutex::default(),
+            backups: Mutex::default(),
             random: Mutex::new(Random::new(!seed)),
             slowest_ms: AtomicU64::new(0),
         })
@@ -79,6 +90,25 @@ impl Disk {
             let is_late = batch.epoch != epoch;
             self.noted.commit_now(&batch) == Some(CommitOutcome::Committed) && is_late
         })
+    }
+
+    pub(crate) fn back_up(&self) {
+        let backup = Backup { memory: self.noted.memory().copy(), ledger: self.ledger(Ledger::clone) };
+        self.backups.lock().push(backup);
+    }
+
+    /// How many backups there are.
+    pub(crate) fn backups(&self) -> usize {
+        self.backups.lock().len()
+    }
+
+    /// Restores that backup, as `lockhouse restore` would; `is_lost`: in the place of a disk that cannot be
+    /// read any more. The token above which the server goes on.
+    pub(crate) fn restore(&self, nth: usize, is_lost: bool, now: SystemTime) -> Result<u64, NoNumberLeft> {
+        let backup = &self.backups.lock()[nth];
+        let above = self.noted.memory().restore(&backup.memory, is_lost, now)?;
+        self.noted.ledger.lock().restored(&backup.ledger, above);
+        Ok(above.mark)
     }
 
     fn draw(&self, bound: u64) -> u64 {

@@ -1,9 +1,13 @@
 //! The faults: of the process, the clocks, the clients' connections, the store and the way to it.
 
+use std::cmp::Ordering;
+use std::time::{Duration, UNIX_EPOCH};
+
 use super::clients::claim_client::ClaimClient;
 use super::clients::owner_client::OwnerClient;
 use super::clients::web_client::RemoteWebClient;
 use super::fault_plan;
+use super::ledger::Ledger;
 use super::look;
 use super::schedule::{Displaced, STEP_MS, Stage};
 use super::server::ServerLife;
@@ -12,14 +16,16 @@ use crate::history::record::What;
 impl Stage {
     pub(super) fn something_fails(&mut self) -> Result<(), String> {
         match self.random.below(100) {
-            0..14 => self.crash()?,
+            0..10 => self.crash()?,
+            10..14 => self.restore()?,
             14..22 => self.take_over()?,
             22..26 => self.restart()?,
             26..34 => self.process_stands_still(),
             34..42 => self.calendar_is_set(),
             42..50 => self.web_client_stops(),
             50..58 => self.link_is_cut(),
-            58..75 => self.faults_calm_down(),
+            58..66 => self.faults_calm_down(),
+            66..76 => self.back_up(),
             _ => self.faults_begin(),
         }
         Ok(())
@@ -70,6 +76,49 @@ impl Stage {
             Err(state) => self.journal.breach(format!("the house did not close, and is {state:?}")),
         }
         self.kill();
+        self.begin_anew()
+    }
+
+    fn back_up(&mut self) {
+        self.journal.count("backup");
+        self.disk.back_up();
+    }
+
+    /// The process is killed, and another one started over a backup: the newest, an older one, or the same
+    /// once more.
+    fn restore(&mut self) -> Result<(), String> {
+        if self.disk.backups() == 0 {
+            self.back_up();
+        }
+        self.fails("restore");
+        self.clients_receive();
+        self.kill();
+        self.disk.strays_arrive(true);
+        let newest = self.disk.backups() - 1;
+        let chosen = match (self.random.below(3), self.restores.last) {
+            (0, Some(last)) => last,
+            (1, _) => self.random.below(newest + 1),
+            _ => newest,
+        };
+        if let Some(last) = self.restores.last {
+            let class = match chosen.cmp(&last) {
+                Ordering::Equal => "restore: the same",
+                Ordering::Less => "restore: an older one",
+                Ordering::Greater => "restore: a newer one",
+            };
+            self.journal.count(class);
+        }
+        let is_lost = self.random.percent(40);
+        if is_lost {
+            self.journal.count("restore: database lost");
+        }
+        self.restores.count += 1;
+        self.restores.last = Some(chosen);
+        // A restore is the work of an hour.
+        let hours = Duration::from_secs(3600) * self.restores.count as u32;
+        let now = UNIX_EPOCH + CALENDAR + hours + Duration::from_millis(self.journal.now_ms());
+        let above = self.disk.restore(chosen, is_lost, now).map_err(|error| error.to_string())?;
+        self.restores.above = Some(above);
         self.begin_anew()
     }
 
@@ -178,6 +227,12 @@ impl Stage {
             self.journal.breach("something of an earlier epoch was kept though it came too late");
         }
         self.journal.write(What::ServerKilled);
+        if let Some(above) = self.restores.above.take() {
+            self.journal.write(What::Restored { above });
+        }
+        if let Some(epoch) = self.disk.ledger(Ledger::repeated_epoch) {
+            self.journal.breach(format!("epoch {epoch} came after one that is as high"));
+        }
         let epoch = self.life.server.epoch.to_string();
         self.journal.write(What::ServerStarted { epoch });
         look::read_out(&self.life, &self.places);
@@ -216,3 +271,6 @@ impl Stage {
         life.crash();
     }
 }
+
+/// A day of the year 2026, at which every schedule begins.
+const CALENDAR: Duration = Duration::from_secs(1_790_000_000);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use lockhouse_core::{Change, NameBuf};
-use lockhouse_store::{CommitBatch, Scope, Write};
+use lockhouse_store::{CommitBatch, HighestNumbers, MarkOf, Scope, Write};
 
 /// The sorts of things that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,16 +20,18 @@ pub(crate) enum Sort {
 }
 
 /// All things that were ever stored.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     epoch: u64,
+    /// The first epoch that was not above all before it.
+    repeated: Option<u64>,
     /// Up to which sequence number of the present epoch everything is noted.
     last_seq: u64,
     ever: HashSet<(Arc<Scope>, Sort, u64)>,
     held: HashMap<(Arc<Scope>, NameBuf, u64), u64>,
-    marks: HashMap<Arc<Scope>, u64>,
+    marks: Marks,
     /// The marks when the present epoch began.
-    floors: HashMap<Arc<Scope>, u64>,
+    floors: Marks,
     announced_in: HashMap<Arc<Scope>, u64>,
     longest_lease_ms: u64,
     /// The last epoch that has recovered, or stopped clean.
@@ -37,11 +39,40 @@ pub(crate) struct Ledger {
     stopped_clean: u64,
 }
 
+/// The marks of buckets, and those that dropped buckets have left.
+#[derive(Clone, Debug, Default)]
+struct Marks {
+    of: HashMap<Arc<Scope>, u64>,
+    dropped: HashMap<MarkOf, u64>,
+}
+
+impl Marks {
+    fn of(&self, scope: &Scope) -> u64 {
+        let dropped = |of| self.dropped.get(&of).copied().unwrap_or(0);
+        let left = || dropped(MarkOf::Tenant(scope.tenant.clone())).max(dropped(MarkOf::All));
+        self.of.get(scope).copied().unwrap_or_else(left)
+    }
+}
+
 impl Ledger {
     /// A new writer writes from now on in this epoch.
     pub(crate) fn taken(&mut self, epoch: u64) {
+        if epoch <= self.epoch {
+            self.repeated.get_or_insert(epoch);
+        }
         (self.epoch, self.last_seq, self.longest_lease_ms) = (epoch, 0, 0);
         self.floors = self.marks.clone();
+    }
+
+    /// The disk is again as it was in `backup`, and goes on above these numbers.
+    pub(crate) fn restored(&mut self, backup: &Self, above: HighestNumbers) {
+        let (ever, repeated, epoch) = (std::mem::take(&mut self.ever), self.repeated, self.epoch);
+        *self = Self { ever, repeated, epoch: epoch.max(above.epoch), last_seq: 0, ..backup.clone() };
+        self.marks.of.values_mut().for_each(|mark| *mark = above.mark);
+        self.marks.dropped = [(MarkOf::All, above.mark)].into();
+        if above.epoch < epoch {
+            self.repeated.get_or_insert(above.epoch);
+        }
     }
 
     /// The batch is stored; perhaps it is sent again.
@@ -57,6 +88,11 @@ impl Ledger {
         self.epoch
     }
 
+    /// An epoch that was not above all before it, if there was one.
+    pub(crate) fn repeated_epoch(&self) -> Option<u64> {
+        self.repeated
+    }
+
     /// Whether that was ever stored.
     pub(crate) fn has(&self, scope: &Arc<Scope>, sort: Sort, number: u64) -> bool {
         self.ever.contains(&(scope.clone(), sort, number))
@@ -69,12 +105,12 @@ impl Ledger {
 
     /// Tokens of the bucket may be announced up to this one.
     pub(crate) fn mark(&self, scope: &Arc<Scope>) -> u64 {
-        self.marks.get(scope).copied().unwrap_or(0)
+        self.marks.of(scope)
     }
 
     /// No new token of the present epoch is at or below this one.
     pub(crate) fn floor(&self, scope: &Arc<Scope>) -> u64 {
-        self.floors.get(scope).copied().unwrap_or(0)
+        self.floors.of(scope)
     }
 
     /// Whether the store knows that web locks of this bucket are announced in this epoch.
@@ -98,7 +134,14 @@ impl Ledger {
             Write::LongestLease { ms } => self.longest_lease_ms = self.longest_lease_ms.max(*ms),
             Write::RecoveryCompleted => self.recovered = self.epoch,
             Write::StoppedClean => self.stopped_clean = self.epoch,
-            Write::BucketDropped { .. } | Write::MarkErased => {}
+            Write::BucketDropped { scope, mark } => {
+                self.marks.of.remove(scope);
+                if let Some(mark) = mark {
+                    let known = self.marks.dropped.entry(mark.of.clone()).or_default();
+                    *known = mark.up_to.max(*known);
+                }
+            }
+            Write::MarksReplaced { .. } | Write::MarkErased => {}
         }
     }
 
@@ -106,7 +149,7 @@ impl Ledger {
         let mut ever = |sort, number| _ = self.ever.insert((scope.clone(), sort, number));
         match change {
             Change::TokensReserved { up_to } => {
-                let mark = self.marks.entry(scope.clone()).or_default();
+                let mark = self.marks.of.entry(scope.clone()).or_default();
                 *mark = (*mark).max(*up_to);
             }
             Change::OwnerOpened(record) => ever(Sort::Owner, record.owner.get()),

@@ -33,8 +33,19 @@ pub(super) struct Stage {
     pub(super) web_clients: Vec<RemoteWebClient>,
     pub(super) lease_ms: u64,
     pub(super) calendar_ms: i64,
+    pub(super) restores: Restores,
     /// The count of faults that are not the store's.
     pub(super) faults: u64,
+}
+
+/// The restores of backups so far.
+#[derive(Debug, Default)]
+pub(super) struct Restores {
+    pub(super) count: u64,
+    /// The backup that was restored last.
+    pub(super) last: Option<usize>,
+    /// The token above which the next life goes on, if it is the first after a restore.
+    pub(super) above: Option<u64>,
 }
 
 /// A life whose disk another process has taken, and the clients that still live in it.
@@ -91,6 +102,7 @@ impl Stage {
             web_clients,
             lease_ms,
             calendar_ms,
+            restores: Restores::default(),
             faults,
         };
         stage.workers = stage.new_workers();

@@ -46,6 +46,7 @@ impl fmt::Display for Tally {
 
 /// The classes of events that have to occur in a run.
 const EXPECTED: &[&str] = &[
+    "backup",
     "calendar is set",
     "claim: already assigned",
     "claim: busy",
@@ -80,6 +81,11 @@ const EXPECTED: &[&str] = &[
     "refused: owner gone",
     "refused: recovering",
     "refused: unavailable",
+    "restore",
+    "restore: a newer one",
+    "restore: an older one",
+    "restore: database lost",
+    "restore: the same",
     "step: committed",
     "step: undone",
     "store does not answer",

@@ -9,8 +9,8 @@ use lockhouse::core::{
     OwnerId, OwnerRecord, SecretSeed,
 };
 use lockhouse::store::{
-    CommitBatch, CommitOutcome, MarkOf, MemoryStore, Opened, RecoveredRow, Scope, SecretKey, Slot, SqliteStore,
-    Store, TokenMark, Write, WriterId,
+    CommitBatch, CommitOutcome, MarkOf, MemoryStore, Opened, RecoveredRow, Scope, SecretKey, Slot,
+    SqliteStore, Store, TokenMark, Write, WriterId,
 };
 use lockhouse::{Mode, NameBuf};
 use tempfile::TempDir;

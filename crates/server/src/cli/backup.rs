@@ -50,9 +50,9 @@ pub(super) struct Backup {
 
 /// Restore a backup while the server is stopped.
 ///
-/// The present database is kept aside. As the grants after the backup are unknown, fencing tokens go
-/// on far
-/// above those of the backup, and the next server waits for the length of a lease before it grants anything.
+/// The present database is kept aside. As the grants after the backup are unknown, fencing tokens go on above
+/// all that can have been given, by the clock of this machine, and the next server waits for the length of a
+/// lease before it grants anything.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -123,10 +123,17 @@ impl Restore {
         let database = self.store.database()?;
         let restored = restore(&self.file, database).map_err(|error| Failure::new(FAILURE, error))?;
         let aside = restored.kept_aside.map(|path| path.display().to_string());
-        let report = json!({"database": database.display().to_string(), "keptAside": aside});
+        let above = restored.above;
+        let report = json!({
+            "database": database.display().to_string(),
+            "keptAside": aside,
+            "tokensAbove": above.mark,
+            "epochsAbove": above.epoch,
+        });
         print(self.json, &report, || {
             let aside = aside.iter().map(|aside| format!("the former database is at {aside}"));
-            std::iter::once(format!("restored {}", database.display())).chain(aside).collect()
+            let tokens = format!("fencing tokens go on above {}", above.mark);
+            std::iter::once(format!("restored {}", database.display())).chain(aside).chain([tokens]).collect()
         })
     }
 }
