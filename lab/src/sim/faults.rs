@@ -17,10 +17,10 @@ impl Stage {
     pub(super) fn something_fails(&mut self) -> Result<(), String> {
         match self.random.below(100) {
             0..10 => self.crash()?,
-            10..14 => self.restore()?,
-            14..22 => self.take_over()?,
-            22..26 => self.restart()?,
-            26..34 => self.process_stands_still(),
+            10..17 => self.restore()?,
+            17..24 => self.take_over()?,
+            24..28 => self.restart()?,
+            28..34 => self.process_stands_still(),
             34..42 => self.calendar_is_set(),
             42..50 => self.web_client_stops(),
             50..58 => self.link_is_cut(),
@@ -97,7 +97,7 @@ impl Stage {
         let newest = self.disk.backups() - 1;
         let chosen = match (self.random.below(3), self.restores.last) {
             (0, Some(last)) => last,
-            (1, _) => self.random.below(newest + 1),
+            (1, Some(last)) if last > 0 => self.random.below(last),
             _ => newest,
         };
         if let Some(last) = self.restores.last {
