@@ -141,6 +141,7 @@ impl From<LockError> for Trouble {
         match error {
             LockError::Conflict(conflicts) => Self::Taken(Taken::all(&conflicts)),
             LockError::OwnerEnded => Self::NoSession,
+            LockError::Lost(_) => Self::NotLocked,
             LockError::Store(error) => error.into(),
             LockError::Recovering { .. } => Self::Unavailable(error.to_string()),
             error => Self::Failed(error.to_string()),

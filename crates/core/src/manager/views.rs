@@ -182,6 +182,12 @@ impl<S: BuildHasher> LockManager<S> {
         all.into_iter().flatten().map(|slot| self.lock_record(slot))
     }
 
+    /// The token of the owner's lock of the name, if it has one. O(1).
+    pub fn token_of_lock(&self, owner: OwnerId, name: Name<'_>) -> Option<FencingToken> {
+        let slot = self.own_lock(*self.table.owners.get(&owner)?, name, None)?;
+        Some(self.table.entries[slot].held_token())
+    }
+
     /// <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
     pub(super) fn snapshot_the_lock_state(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();

@@ -15,7 +15,7 @@ use crate::owners::Owner;
 use crate::owners::error::LockError;
 use crate::owners::kinds::{Record, Wanted};
 use crate::owners::lock::OfflineLock;
-use crate::owners::transaction::{BusinessTransaction, Step};
+use crate::owners::transaction::{BusinessTransaction, NeededLock, Step};
 
 tokio::task_local! {
     static CURRENT: ApplicationSession;
@@ -217,13 +217,19 @@ impl ApplicationSession {
     /// The lock of a record that must be there already: for a step that works on records that an earlier one
     /// has locked, and takes no lock itself.
     ///
+    /// The step succeeds only if the lock is still there at its end.
+    ///
     /// # Errors
     ///
     /// [`AccessError::NotLocked`] if it is not there, or no more.
     pub async fn held(&self, record: &Record) -> Result<OfflineLock, AccessError> {
-        drop(self.bound().await?);
+        let mut bound = self.bound().await?;
+        let Some(open) = bound.open.as_mut() else { return Err(AccessError::Unbound) };
         let held = self.transaction.owner.has_lock(record.name()).await;
-        held.map_err(LockError::Store)?.ok_or_else(|| AccessError::NotLocked(record.name().to_buf()))
+        let held = held.map_err(LockError::Store)?;
+        let lock = held.ok_or_else(|| AccessError::NotLocked(record.name().to_buf()))?;
+        open.step.rely_on(&lock);
+        Ok(lock)
     }
 
     /// The object that this business transaction has of a record. After a restart it has none, while the
@@ -249,7 +255,7 @@ impl ApplicationSession {
         Ok(Loaded { object, lock: Some(lock) })
     }
 
-    /// Gives back the lock of a record once the step has succeeded.
+    /// Gives back the lock of a record once the step has succeeded. The session must have it then.
     ///
     /// # Errors
     ///
@@ -312,17 +318,27 @@ impl ApplicationSession {
         locked.retain(|lock| !released.contains(&lock.name));
         let is_new = |lock: &OfflineLock| lock.how != Acquired::AlreadyHeld;
         let promises_more = self.step.is_first || locked.iter().any(is_new);
+        let needed = step.needed();
         match step.commit().await {
             Ok(()) => self.transaction.objects.lock().settle(&released),
-            Err(error) if promises_more => return Err(Refusal::Store(error)),
-            Err(error) => harmless(error),
-        }
-        // The session may have ended meanwhile, with all locks.
-        if !locked.is_empty() && !self.transaction.owner.touch().await.map_err(Refusal::Store)? {
-            return Err(Refusal::NoSession);
+            Err(LockError::Store(error)) if !promises_more => {
+                self.check_held(&needed).await?;
+                harmless(error);
+            }
+            Err(error) => return Err(Refusal::of_commit(error)),
         }
         *self.step.phase.lock() = Phase::Committed;
         Ok(())
+    }
+
+    /// Whether the work of the step was done under its locks, although none of them can be given back now. A
+    /// house that is closed grants them to no other owner.
+    async fn check_held(&self, needed: &[NeededLock]) -> Result<(), Refusal> {
+        let needed: Vec<_> = needed.iter().map(|(name, token)| (name.as_name(), *token)).collect();
+        match self.transaction.owner.commit_step(&needed, None).await {
+            Ok(_) | Err(LockError::Store(StoreError::Closed)) => Ok(()),
+            Err(error) => Err(Refusal::of_commit(error)),
+        }
     }
 
     /// The request has failed, or its client has gone.

@@ -21,7 +21,8 @@ pub enum Refusal {
     /// The session could not be found or begun.
     #[error("the session cannot be found: {0}")]
     Owner(OwnerError),
-    /// The locks of the route could not be taken.
+    /// The locks of the route could not be taken; or the handler has succeeded, and locks that it relied on
+    /// were lost meanwhile: its step was undone.
     #[error(transparent)]
     Lock(LockError),
     /// The handler has succeeded, but its step could not be made durable: it was undone.
@@ -59,11 +60,21 @@ pub enum LoadError<E = Infallible> {
 }
 
 impl Refusal {
-    /// The status of the plain answer: 403, 423, 503.
+    /// Why a step whose handler has succeeded did not.
+    pub(crate) fn of_commit(error: LockError) -> Self {
+        match error {
+            LockError::OwnerEnded => Self::NoSession,
+            LockError::Store(error) => Self::Store(error),
+            error => Self::Lock(error),
+        }
+    }
+
+    /// The status of the plain answer: 403, 409, 423, 503.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NoSession | Self::Lock(LockError::OwnerEnded) => StatusCode::FORBIDDEN,
             Self::Lock(LockError::Conflict(_)) => StatusCode::LOCKED,
+            Self::Lock(LockError::Lost(_)) => StatusCode::CONFLICT,
             Self::Owner(_) | Self::Lock(_) | Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }

@@ -1,4 +1,4 @@
-//! Why an owner did not begin, and why nothing was locked.
+//! Why an owner did not begin, why nothing was locked, and why a step did not succeed.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub struct Conflict {
     pub queued: u32,
 }
 
-/// Why nothing was locked.
+/// Why nothing was locked, or why a step did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -59,6 +59,10 @@ pub enum LockError {
     /// The owner has ended.
     #[error("the owner has ended")]
     OwnerEnded,
+    /// Locks on which a step relies are not the owner's any more: they were stolen, or another step of the
+    /// owner gave them back. Others may have changed what they guard.
+    #[error("{}", lost(.0))]
+    Lost(Vec<NameBuf>),
     /// The bucket recovers from a crash, and grants nothing until then.
     #[error("recovering, for {} ms at most", retry_after.as_millis())]
     Recovering {
@@ -85,6 +89,15 @@ fn conflicts(conflicts: &[Conflict]) -> String {
     }
     if conflicts.len() > 1 {
         text.push_str(&format!(", and {} more", conflicts.len() - 1));
+    }
+    text
+}
+
+fn lost(names: &[NameBuf]) -> String {
+    let Some(first) = names.first() else { return "a lock was lost".to_owned() };
+    let mut text = format!("the lock of {} was lost", first.as_name().display());
+    if names.len() > 1 {
+        text.push_str(&format!(", and {} more", names.len() - 1));
     }
     text
 }

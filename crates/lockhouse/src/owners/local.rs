@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::{
-    Acquired, Command, Limits, LockRecord, Mode, Name, NameBuf, NewLocks, Outcome, OwnedLock, OwnerId,
-    Refusal, SecretSeed, Unlock,
+    Acquired, Command, FencingToken, Limits, LockRecord, Mode, Name, NameBuf, NewLocks, Outcome, OwnedLock,
+    OwnerId, Refusal, SecretSeed, Unlock,
 };
 
 use super::{NewOwner, Owner};
+use crate::engine::bucket::results::StepResult;
 use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, StoreError};
 use crate::location::BucketLocation;
@@ -112,6 +113,19 @@ pub(super) async fn give_back(
     match bucket.execute_durable(Command::Unlock { owner: owner.id, locks }, |_| {}).await? {
         Outcome::Unlocked { count } => Ok(count),
         outcome => unreachable!("an unlock cannot be answered with {outcome:?}"),
+    }
+}
+
+pub(super) async fn commit_step(
+    bucket: &Arc<Shared>,
+    owner: &Owner,
+    held: &[(Name<'_>, Option<FencingToken>)],
+    release: Option<Unlock<'_>>,
+) -> Result<usize, LockError> {
+    match bucket.end_step(owner.id, held, release).await? {
+        StepResult::Succeeded { released } => Ok(released),
+        StepResult::OwnerEnded => Err(LockError::OwnerEnded),
+        StepResult::Lost(names) => Err(LockError::Lost(names)),
     }
 }
 

@@ -277,6 +277,26 @@ impl Owner {
         call_at!(&self.location, local::give_back | remote::give_back, (self, locks))
     }
 
+    /// Ends a step as [`Step::commit`](crate::Step::commit) does, for callers that keep record of its locks
+    /// themselves: checks that the owner lives and holds these locks, each under its token, where one is
+    /// given, and gives locks back, all in one. Returns how many were given back.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::OwnerEnded`], [`LockError::Lost`] with the locks that are gone, [`LockError::Store`].
+    /// Nothing is given back then.
+    ///
+    /// # Cancel safety
+    ///
+    /// The step may have ended.
+    pub async fn commit_step(
+        &self,
+        held: &[(Name<'_>, Option<FencingToken>)],
+        release: Option<Unlock<'_>>,
+    ) -> Result<usize, LockError> {
+        call_at!(&self.location, local::commit_step | remote::commit_step, (self, held, release))
+    }
+
     /// Takes back the locks that [`lock`](Self::lock) gave: a lock that was taken freshly is released, one
     /// that was upgraded is shared again. Locks that are no longer held under their token are passed over,
     /// and so are those that the owner had before, and those that others were answered since that the owner

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockhouse_core::{Acquired, Limits, Mode, Name, OwnerId, Refusal, Unlock};
+use lockhouse_core::{Acquired, FencingToken, Limits, Mode, Name, OwnerId, Refusal, Unlock};
 
 use super::{NewOwner, Owner};
 use crate::error::{Quota, StoreError};
@@ -101,27 +101,7 @@ fn check(locks: &[(Name<'_>, Mode)], metadata: Option<&str>) -> Result<(), Quota
 }
 
 pub(super) async fn give_back(api: &Arc<Api>, owner: &Owner, locks: Unlock<'_>) -> Result<usize, StoreError> {
-    let id = Id(owner.id);
-    let requests: Vec<_> = match locks {
-        Unlock::These(locks) => {
-            let item = |(name, token): &(Name<'_>, Option<lockhouse_core::FencingToken>)| ReleaseItem {
-                name: (*name).into(),
-                fencing_token: token.map(lockhouse_core::FencingToken::get),
-            };
-            let request = |part: &[_]| {
-                let locks = Some(part.iter().map(item).collect());
-                ReleaseRequest { owner: id, locks, all: false, sparing: None }
-            };
-            locks.chunks(RELEASES).map(request).collect()
-        }
-        Unlock::AllBut(spared) => {
-            let item = |name: &Name<'_>| ReleaseItem { name: (*name).into(), fencing_token: None };
-            let sparing = (!spared.is_empty()).then(|| spared.iter().map(item).collect());
-            vec![ReleaseRequest { owner: id, locks: None, all: true, sparing }]
-        }
-    };
-    let call = |request| Call::post(&["locks", "release"]).by(&owner.secret).json(&request).once();
-    let calls: Vec<_> = requests.into_iter().map(call).collect();
+    let calls = release_calls(owner, release_requests(owner, locks));
     let server = api.clone();
     let work = async move {
         let mut count = 0;
@@ -132,6 +112,90 @@ pub(super) async fn give_back(api: &Arc<Api>, owner: &Owner, locks: Unlock<'_>) 
         Ok(count)
     };
     api.carry_out(work, |_| async {}).await?
+}
+
+pub(super) async fn commit_step(
+    api: &Arc<Api>,
+    owner: &Owner,
+    held: &[(Name<'_>, Option<FencingToken>)],
+    release: Option<Unlock<'_>>,
+) -> Result<usize, LockError> {
+    if held.is_empty() && release.is_none() {
+        return if touch(api, owner).await? { Ok(0) } else { Err(LockError::OwnerEnded) };
+    }
+    let is_written = release.is_some();
+    let releases = release.map_or_else(Vec::new, |locks| release_requests(owner, locks));
+    let calls = release_calls(owner, with_needs(owner, held, releases));
+    let server = api.clone();
+    let work = async move {
+        let mut count = 0;
+        for call in calls {
+            let reply = server.send(&call).await?;
+            match reply.read::<GivenBack>() {
+                Ok(given_back) => count += given_back.released,
+                // The first attempt may have succeeded, and its release be what a server that was started
+                // anew finds.
+                Err(problem) if reply.is_repeated && is_written && is_loss(&problem) => {
+                    let why = format!("an earlier attempt may have succeeded: {problem}");
+                    return Err(StoreError::Unknown(why).into());
+                }
+                Err(problem) => return Err(LockError::from(problem)),
+            }
+        }
+        Ok(count)
+    };
+    api.carry_out(work, |_| async {}).await?
+}
+
+fn is_loss(problem: &Problem) -> bool {
+    ["lock_lost", "unknown_owner", "unauthorized"].into_iter().any(|code| problem.is(code))
+}
+
+fn release_calls(owner: &Owner, requests: Vec<ReleaseRequest>) -> Vec<Call> {
+    let call = |request| Call::post(&["locks", "release"]).by(&owner.secret).json(&request).once();
+    requests.into_iter().map(call).collect()
+}
+
+fn release_requests(owner: &Owner, locks: Unlock<'_>) -> Vec<ReleaseRequest> {
+    let none = || ReleaseRequest::of(Id(owner.id));
+    match locks {
+        Unlock::These(locks) => {
+            let parts = locks.chunks(RELEASES);
+            parts.map(|part| ReleaseRequest { locks: Some(items(part)), ..none() }).collect()
+        }
+        Unlock::AllBut(spared) => {
+            let spared: Vec<_> = spared.iter().map(|name| (*name, None)).collect();
+            let sparing = (!spared.is_empty()).then(|| items(&spared));
+            vec![ReleaseRequest { all: true, sparing, ..none() }]
+        }
+    }
+}
+
+/// The releases, none before all needed locks were found. They are found together with the first release,
+/// unless they are more than a call may name.
+fn with_needs(
+    owner: &Owner,
+    held: &[(Name<'_>, Option<FencingToken>)],
+    releases: Vec<ReleaseRequest>,
+) -> Vec<ReleaseRequest> {
+    let check =
+        |part: &[_]| ReleaseRequest { holding: Some(items(part)), ..ReleaseRequest::of(Id(owner.id)) };
+    let mut requests: Vec<_> = held.chunks(RELEASES).map(check).collect();
+    let mut releases = releases.into_iter();
+    if let Some(first) = releases.next() {
+        let holding = requests.pop().and_then(|last| last.holding);
+        requests.push(ReleaseRequest { holding, ..first });
+    }
+    requests.extend(releases);
+    requests
+}
+
+fn items(locks: &[(Name<'_>, Option<FencingToken>)]) -> Vec<ReleaseItem> {
+    let item = |(name, token): &(Name<'_>, Option<FencingToken>)| ReleaseItem {
+        name: (*name).into(),
+        fencing_token: token.map(FencingToken::get),
+    };
+    locks.iter().map(item).collect()
 }
 
 pub(super) async fn undo(api: &Arc<Api>, owner: &Owner, locks: &[Acquisition]) -> Result<usize, StoreError> {

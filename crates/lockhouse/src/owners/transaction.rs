@@ -1,8 +1,7 @@
 //! Business transactions: steps that take locks at once, and give them back only when they succeed.
 
-use lockhouse_core::{FencingToken, Name, NameBuf, Unlock};
+use lockhouse_core::{Acquired, FencingToken, Name, NameBuf, Unlock};
 
-use crate::error::StoreError;
 use crate::owners::error::LockError;
 use crate::owners::kinds::Wanted;
 use crate::owners::lock::{Acquisition, OfflineLock};
@@ -13,6 +12,9 @@ use crate::owners::{Owner, Undo};
 /// The locks of a step are taken at once, and taken back if the step fails. Locks that it gives back go when
 /// it succeeds, all in one. So do those that an earlier transaction of the same owner left behind when a new
 /// one [begins](Self::begin), sparing those that the first step locked again.
+///
+/// A step succeeds only if the owner lives, and still holds all that the step has locked or releases: a save
+/// whose lock was stolen, or whose owner has ended, fails with its [`commit`](Step::commit).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,8 +57,13 @@ pub struct Step<'a> {
     is_first: bool,
     /// The locks that it was granted, to be taken back unless the step succeeds.
     undo: Undo,
-    releases: Vec<(NameBuf, Option<FencingToken>)>,
+    /// The locks that it was told it has, under their tokens, each name once.
+    relied: Vec<(NameBuf, FencingToken)>,
+    releases: Vec<NeededLock>,
 }
+
+/// A lock that must be held for a step to succeed; under that token, where one is given.
+pub(crate) type NeededLock = (NameBuf, Option<FencingToken>);
 
 impl std::fmt::Debug for Step<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -87,12 +94,13 @@ impl BusinessTransaction {
     /// Begins a step.
     pub fn step(&mut self) -> Step<'_> {
         let (undo, is_first) = (Undo::new(&self.owner), self.is_new);
-        Step { transaction: Some(self), is_first, undo, releases: Vec::new() }
+        Step { transaction: Some(self), is_first, undo, relied: Vec::new(), releases: Vec::new() }
     }
 
     /// Becomes its next step, which can be stored anywhere; [`resume`](Self::resume) goes on after it.
     pub fn into_step(self) -> Step<'static> {
-        Step { transaction: None, is_first: self.is_new, undo: Undo::new(&self.owner), releases: Vec::new() }
+        let (undo, is_first) = (Undo::new(&self.owner), self.is_new);
+        Step { transaction: None, is_first, undo, relied: Vec::new(), releases: Vec::new() }
     }
 
     /// Runs a task as one step: it succeeds if the task does, and is undone if the task fails.
@@ -121,7 +129,7 @@ impl BusinessTransaction {
     /// # Cancel safety
     ///
     /// Dropping the future undoes the step.
-    pub async fn run<T, E: From<StoreError>>(
+    pub async fn run<T, E: From<LockError>>(
         &mut self,
         task: impl AsyncFnOnce(&mut Step<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -154,15 +162,28 @@ impl Step<'_> {
         let owner = undo.owner().clone();
         let locks = owner.lock_noting(&names, None, |granted| undo.note(granted)).await?;
         self.releases.retain(|(released, _)| !locks.iter().any(|lock| lock.name == *released));
+        locks.iter().for_each(|lock| self.rely_on(lock));
         Ok(locks)
     }
 
-    /// Gives back the lock of that name once the step succeeds.
+    /// The step succeeds only if the owner still has that lock.
+    ///
+    /// Only an upgrade replaces an earlier token of the name: under any other token the lock is a new one, and
+    /// the one that the step relied on is lost.
+    pub(crate) fn rely_on(&mut self, lock: &OfflineLock) {
+        match self.relied.iter_mut().find(|(name, _)| *name == lock.name) {
+            None => self.relied.push((lock.name.clone(), lock.token)),
+            Some((_, token)) if lock.how == Acquired::Upgraded => *token = lock.token,
+            Some(_) => {}
+        }
+    }
+
+    /// Gives back the lock of that name once the step succeeds. The owner must have it then.
     pub fn release(&mut self, name: Name<'_>) {
         self.release_token(name, None);
     }
 
-    /// The same, only if the lock has that token, where one is given.
+    /// The same, of the lock with that token, where one is given.
     pub fn release_token(&mut self, name: Name<'_>, token: Option<FencingToken>) {
         self.releases.push((name.to_buf(), token));
     }
@@ -170,30 +191,51 @@ impl Step<'_> {
     /// The step has succeeded: gives back the locks that it released, and in a new transaction the earlier
     /// ones, all in one.
     ///
+    /// The owner must live and hold every lock that the step was told it has, or releases. That is checked
+    /// together with the release, so that nothing comes in between. A step that has neither locked nor
+    /// released anything, and begins no transaction, relies on nothing.
+    ///
     /// # Errors
     ///
-    /// [`StoreError`]: the step is undone.
+    /// [`LockError::OwnerEnded`], [`LockError::Lost`] with the locks that are gone, or a
+    /// [`LockError::Store`]: the step is undone.
     ///
     /// # Cancel safety
     ///
     /// Locks that are given back by the time the future is dropped stay so; the rest of the step is undone.
-    pub async fn commit(mut self) -> Result<(), StoreError> {
+    pub async fn commit(mut self) -> Result<(), LockError> {
         let owner = self.undo.owner().clone();
+        let needed = self.needed();
+        let needed: Vec<_> = needed.iter().map(|(name, token)| (name.as_name(), *token)).collect();
         if self.is_first {
             let released = |name: &NameBuf| self.releases.iter().any(|(released, _)| released == name);
             let acquired = self.undo.acquired.iter().map(|Acquisition { lock, .. }| &lock.name);
             let spared: Vec<_> = acquired.filter(|name| !released(name)).map(NameBuf::as_name).collect();
-            owner.give_back(Unlock::AllBut(&spared)).await?;
-        } else if !self.releases.is_empty() {
+            owner.commit_step(&needed, Some(Unlock::AllBut(&spared))).await?;
+        } else if !needed.is_empty() {
             let releases: Vec<_> =
                 self.releases.iter().map(|(name, token)| (name.as_name(), *token)).collect();
-            owner.give_back(Unlock::These(&releases)).await?;
+            let release = (!releases.is_empty()).then_some(Unlock::These(&releases));
+            owner.commit_step(&needed, release).await?;
         }
         if let Some(transaction) = &mut self.transaction {
             transaction.is_new = false;
         }
         self.undo.acquired.clear();
         Ok(())
+    }
+
+    /// The locks without which it does not succeed.
+    pub(crate) fn needed(&self) -> Vec<NeededLock> {
+        let relied = self.relied.iter().map(|(name, token)| (name.clone(), Some(*token)));
+        let mut needed: Vec<NeededLock> = relied.collect();
+        for (name, token) in &self.releases {
+            let is_it = |(other, known): &NeededLock| other == name && (token.is_none() || token == known);
+            if !needed.iter().any(is_it) {
+                needed.push((name.clone(), *token));
+            }
+        }
+        needed
     }
 
     /// Undoes the step; the same as dropping it.

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::routing::get;
 use lockhouse::implicit::{AccessError, ApplicationSession, Refusal, SeriousError, WebSession};
 use lockhouse::store::MemoryStore;
-use lockhouse::{House, Options, StoreError};
+use lockhouse::{House, LockError, Options, StoreError};
 use tokio::sync::{Barrier, Notify, oneshot};
 
 use crate::office::{Office, Trace, customers, text};
@@ -174,4 +174,56 @@ async fn an_answer_that_promises_locks_is_not_given_once_the_session_has_ended()
         assert_eq!(answer.extensions().get(), Some(&Refusal::NoSession), "{before}, {path}");
         assert!(office.held().await.is_empty());
     }
+}
+
+/// An office whose save only finds its lock and gives it back, and loses it between that and its answer.
+fn with_late_saves() -> Office {
+    async fn save(id: u32) {
+        let session = ApplicationSession::current().unwrap();
+        session.held(&customers().record(id)).await.unwrap();
+        session.release(&customers().record(id)).await.unwrap();
+    }
+    let house = House::new();
+    let thief = Arc::new(house.bucket("crm").agent("operator").unwrap());
+    Office::over(
+        house,
+        |options| options,
+        |router, sessions| {
+            let ends = async |Path(id): Path<u32>, Extension(session): Extension<WebSession>| {
+                save(id).await;
+                session.end().await.unwrap();
+            };
+            let gives_up = async |Path(id): Path<u32>, Extension(session): Extension<WebSession>| {
+                save(id).await;
+                session.owner().unlock_all().await.unwrap();
+            };
+            let is_robbed = async move |Path(id): Path<u32>| {
+                save(id).await;
+                drop(thief.locks().request(customers().record(id).name()).steal().await.unwrap());
+            };
+            let router = router.route("/save/ends/{id}", get(ends).layer(sessions.continues()));
+            let router = router.route("/save/gives-up/{id}", get(gives_up).layer(sessions.continues()));
+            router.route("/save/is-robbed/{id}", get(is_robbed).layer(sessions.continues()))
+        },
+    )
+}
+
+#[tokio::test]
+async fn a_save_is_not_answered_as_one_if_its_lock_went_meanwhile() {
+    let office = with_late_saves();
+    let lost = Refusal::Lock(LockError::Lost(vec![customers().record(1).name().to_buf()]));
+    let cases = [
+        ("/save/ends/1", 403, Refusal::NoSession),
+        ("/save/gives-up/1", 409, lost.clone()),
+        ("/save/is-robbed/1", 409, lost),
+    ];
+    for (path, status, refusal) in cases {
+        let ada = office.open("Ada").await;
+        assert_eq!(office.get(&ada, "/edit/1").await, 200);
+        let answer = office.send(Some(&ada), "GET", path).await;
+        assert_eq!(answer.status(), status, "{path}");
+        assert_eq!(answer.extensions().get(), Some(&refusal), "{path}");
+        assert!(office.held().await.is_empty());
+    }
+    assert!(office.serious.lock().unwrap().is_empty(), "the user was told");
 }

@@ -157,6 +157,27 @@ pub(crate) struct Conflict {
     pub(crate) queued: u32,
 }
 
+/// A lock that an owner was to hold and does not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LostLock {
+    /// The resource name that stands for it.
+    pub(crate) name: JsonName,
+    /// The kind of the record; empty if the name is that of none.
+    #[schema(example = "customer")]
+    pub(crate) kind: String,
+    /// Its id.
+    #[schema(example = "42")]
+    pub(crate) id: String,
+}
+
+impl From<NameBuf> for LostLock {
+    fn from(name: NameBuf) -> Self {
+        let (kind, id) = record_of(&name).unwrap_or_default();
+        Self { name: JsonName(name), kind, id }
+    }
+}
+
 /// A claim that became final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -123,11 +123,13 @@ pub(crate) struct Both {
     with: Option<i64>,
 }
 
-/// Continues: gives back without saving. Ends a call, an edit or a merge.
+/// Continues: gives back without saving. Ends a call, an edit or a merge. A lock that is gone is none to give
+/// back: a step that gives back what it has not would fail.
 pub(crate) async fn done(Path(id): Path<i64>, Form(both): Form<Both>) -> Result<Redirect, Trouble> {
     let session = ApplicationSession::current()?;
     for id in [Some(id), both.with].into_iter().flatten() {
-        session.release(&customers().record(id)).await?;
+        let record = customers().record(id);
+        session.owner().unlock(record.name(), None).await?;
     }
     Ok(Redirect::to(&format!("/customers/{id}?done=finished")))
 }

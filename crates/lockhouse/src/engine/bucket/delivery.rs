@@ -9,10 +9,11 @@ use lockhouse_core::{
 use tokio::sync::oneshot;
 
 use crate::engine::bucket::deferred::{Deferred, DependsOn};
-use crate::engine::bucket::results::RequestResult;
+use crate::engine::bucket::results::{NotAsked, Reply, RequestResult};
 use crate::engine::bucket::state::State;
 use crate::engine::commit::outbox::MemorySize;
 use crate::engine::inbox::{Inbox, Notice};
+use crate::engine::memory::MemoryReservation;
 use crate::loss::Loss;
 
 /// The most bytes that answers may take which wait for the store in one bucket.
@@ -66,6 +67,25 @@ impl State {
             return Err(Refusal::BudgetExceeded { limit: WAITING_BYTES });
         }
         self.reserve_memory(|_| bytes)
+    }
+
+    /// The answer to a caller: at once, or once it depends on nothing uncommitted. It holds that memory
+    /// meanwhile.
+    pub(super) fn reply(
+        &mut self,
+        command: &Command<'_>,
+        outcome: Outcome,
+        memory: Option<Arc<MemoryReservation>>,
+    ) -> Result<Reply, NotAsked> {
+        if self.outbox.is_idle() {
+            return Ok(Reply::Answered(outcome));
+        }
+        let (to, answer) = oneshot::channel();
+        match self.hold_answer(command, outcome, |outcome| Deferred::Reply { to, outcome, memory }) {
+            HeldAnswer::Passes(Deferred::Reply { outcome, .. }) => Ok(Reply::Answered(outcome)),
+            HeldAnswer::Passes(_) | HeldAnswer::Waits => Ok(Reply::Waits(answer)),
+            HeldAnswer::TooMuchWaits(_) => Err(NotAsked::TooMuchWaits),
+        }
     }
 
     /// The result of a request in the rarer cases. If its answer depends on something uncommitted, a grant

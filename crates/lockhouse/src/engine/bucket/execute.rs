@@ -24,14 +24,10 @@ impl Shared {
         command: Command<'_>,
         look: impl FnOnce(&Outcome),
     ) -> Result<Outcome, StoreError> {
-        self.environment.check_store()?;
-        self.check_backlog()?;
+        self.check_writable()?;
         self.remember_runtime();
-        match self.ask(command, None, look) {
-            Err(why) => Err(self.not_asked(why)),
-            Ok(Reply::Answered(outcome)) => Ok(outcome),
-            Ok(Reply::Waits(answer)) => self.until_given_up(answer).await,
-        }
+        let reply = self.ask(command, None, look);
+        self.await_reply(reply, true).await
     }
 
     /// As [`execute_durable`](Self::execute_durable), for commands that are never written. Such commands go
@@ -43,10 +39,27 @@ impl Shared {
         memory: Option<Arc<MemoryReservation>>,
     ) -> Result<Outcome, StoreError> {
         self.remember_runtime();
-        match self.ask(command, memory, |_| {}) {
-            Err(why) => Err(self.not_asked(why)),
-            Ok(Reply::Answered(outcome)) => Ok(outcome),
-            Ok(Reply::Waits(answer)) => self.while_serving(answer).await,
+        let reply = self.ask(command, memory, |_| {});
+        self.await_reply(reply, false).await
+    }
+
+    /// Whether a change can be made durable, so that a command that makes one may be carried out.
+    pub(super) fn check_writable(self: &Arc<Self>) -> Result<(), StoreError> {
+        self.environment.check_store()?;
+        self.check_backlog()
+    }
+
+    /// The outcome once it may be told. The caller of a command that is written waits for a store that is
+    /// away, for a while.
+    pub(super) async fn await_reply(
+        &self,
+        reply: Result<Reply, NotAsked>,
+        is_written: bool,
+    ) -> Result<Outcome, StoreError> {
+        match reply.map_err(|why| self.not_asked(why))? {
+            Reply::Answered(outcome) => Ok(outcome),
+            Reply::Waits(answer) if is_written => self.until_given_up(answer).await,
+            Reply::Waits(answer) => self.while_serving(answer).await,
         }
     }
 
@@ -94,7 +107,7 @@ impl Shared {
         }
     }
 
-    fn not_asked(&self, why: NotAsked) -> StoreError {
+    pub(super) fn not_asked(&self, why: NotAsked) -> StoreError {
         match why {
             NotAsked::IsOver => self.environment.why_unanswered(),
             NotAsked::TooMuchWaits => {

@@ -17,6 +17,7 @@ pub(crate) mod results;
 pub(crate) mod retention;
 pub(crate) mod shared;
 mod state;
+pub(crate) mod steps;
 mod wakeups;
 
 use std::sync::Arc;

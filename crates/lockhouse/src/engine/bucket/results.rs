@@ -1,6 +1,6 @@
 //! The results of a command: at once, or once its changes are durable.
 
-use lockhouse_core::{Grant, Outcome, Refusal, RequestId};
+use lockhouse_core::{Grant, NameBuf, Outcome, Refusal, RequestId};
 use tokio::sync::oneshot;
 
 /// The result of a question.
@@ -29,4 +29,16 @@ pub(crate) enum RequestResult {
     Refused(Box<Refusal>),
     /// The refusal comes once the changes that it depends on are durable.
     RefusedLater(oneshot::Receiver<Outcome>),
+}
+
+/// The result of the end of a step.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum StepResult {
+    /// The step has succeeded, and so many locks are given back.
+    Succeeded {
+        released: usize,
+    },
+    OwnerEnded,
+    /// The owner does not hold these locks any more; nothing has happened.
+    Lost(Vec<NameBuf>),
 }

@@ -10,7 +10,7 @@ use lockhouse_core::{
 };
 use lockhouse_store::{Scope, Write};
 use parking_lot::Mutex;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::delivery::HeldAnswer;
@@ -114,15 +114,7 @@ impl Shared {
             }
             let outcome = state.handle(self.environment.clock.stamp(), command);
             look(&outcome);
-            if state.outbox.is_idle() {
-                return Ok(Reply::Answered(outcome));
-            }
-            let (to, answer) = oneshot::channel();
-            match state.hold_answer(&command, outcome, |outcome| Deferred::Reply { to, outcome, memory }) {
-                HeldAnswer::Passes(Deferred::Reply { outcome, .. }) => Ok(Reply::Answered(outcome)),
-                HeldAnswer::Passes(_) | HeldAnswer::Waits => Ok(Reply::Waits(answer)),
-                HeldAnswer::TooMuchWaits(_) => Err(NotAsked::TooMuchWaits),
-            }
+            state.reply(&command, outcome, memory)
         })
     }
 
@@ -315,7 +307,7 @@ impl Shared {
 
     /// As [`with`](Self::with), for changes that the house may have to know of. The house is notified of
     /// them.
-    fn with_housekeeping<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with_housekeeping<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
         let (result, housekeeping) = self.with(|state| (run(state), state.take_housekeeping()));
         if let Some(what) = housekeeping {
             self.house.keep_house(self, what);

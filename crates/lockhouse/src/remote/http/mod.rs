@@ -21,6 +21,7 @@
 //! | the same with [`claim`](crate::Claims::claim) | the same claim with the same token | claimed once, as its number rests on the key, which is durable |
 //! | the same with [`finalize`](crate::Claims::finalize) | the same assignment | assigned once |
 //! | the same with a release, an end, an unassign, an undo | done; a count may leave out what the first one did | what a repeat finds gone stays gone; a token names the lock or the assignment that is meant, and an unassign without one may take back a later one |
+//! | the same with the [commit](crate::Step::commit) of a step that releases locks | [`Unknown`](crate::StoreError::Unknown), if the locks are gone then | the commit happened, or the locks were lost before |
 //! | the same with [`open`](crate::Owners::open) | a second owner | the first one has no locks, and ends by its TTL |
 //! | the server recovers, or its store is full or away | [`Recovering`](crate::LockError::Recovering), [`Unavailable`](crate::StoreError::Unavailable), with when to try again | nothing has happened; after a lost answer that is not said, but waited out |
 //! | the tenant calls too often, or the server has as many connections as it may | the answer to a repeat, after the time that the server names and a little more; beyond the timeout at once [`Unavailable`](crate::StoreError::Unavailable) | carried out once; nothing has happened |

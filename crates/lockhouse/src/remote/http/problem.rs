@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::client::Answer;
-use super::views::{AssignmentBody, Conflict, Holder};
+use super::views::{AssignmentBody, Conflict, Holder, LostLock};
 use crate::claims::error::ClaimError;
 use crate::error::{Quota, StoreError};
 use crate::owners::error::{LockError, OwnerError};
@@ -23,6 +23,7 @@ pub(crate) struct Problem {
     holders: Vec<Holder>,
     queued: u32,
     conflicts: Vec<Conflict>,
+    lost: Vec<LostLock>,
     assignment: Option<AssignmentBody>,
     retry_after_ms: Option<u64>,
 }
@@ -108,6 +109,7 @@ impl From<Box<Problem>> for LockError {
             "locked" => Self::Conflict(problem.conflicts.into_iter().map(Into::into).collect()),
             // A secret that was right once is that of an owner whom the server does not know.
             "unknown_owner" | "unauthorized" => Self::OwnerEnded,
+            "lock_lost" => Self::Lost(problem.lost.into_iter().map(|lock| lock.name.0).collect()),
             "recovering" => Self::Recovering { retry_after: problem.retry_after() },
             "closing" => Self::Closed,
             _ => Self::Store(problem.into()),

@@ -131,6 +131,12 @@ pub(super) struct Conflict {
     queued: u32,
 }
 
+/// A lock that a step relies on and that is gone.
+#[derive(Debug, Deserialize)]
+pub(super) struct LostLock {
+    pub(super) name: JsonName,
+}
+
 impl From<Conflict> for error::Conflict {
     fn from(conflict: Conflict) -> Self {
         let holders = conflict.holders.into_iter().map(Into::into).collect();
@@ -251,6 +257,16 @@ pub(crate) struct ReleaseRequest {
     pub(crate) all: bool,
     /// Except these, of which there must be one.
     pub(crate) sparing: Option<Vec<ReleaseItem>>,
+    /// Only if the owner holds all of these, of which there must be one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) holding: Option<Vec<ReleaseItem>>,
+}
+
+impl ReleaseRequest {
+    /// A request that releases nothing.
+    pub(crate) fn of(owner: Id) -> Self {
+        Self { owner, locks: None, all: false, sparing: None, holding: None }
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -45,6 +45,10 @@ macro_rules! behaviours {
                 two_sessions_never_work_on_one_record_at_a_time
                 a_failed_step_leaves_a_lock_reported_to_another_step
                 a_failed_step_takes_back_locks_reported_to_it_repeatedly
+                a_save_whose_owner_has_ended_meanwhile_is_no_success
+                a_save_whose_lock_was_stolen_is_no_success_and_names_it
+                a_step_that_has_lost_one_lock_takes_back_the_others
+                a_release_of_what_is_not_held_is_no_success
             ;
             versions:
                 with_versions_alone_a_conflict_shows_at_the_save_and_with_a_lock_at_the_beginning

@@ -1,9 +1,9 @@
 //! Business transactions and their steps.
 
-use lockhouse::{BusinessTransaction, LockError, Mode, Owner};
+use lockhouse::{BusinessTransaction, LockError, Mode, Name, Owner, RecordKind};
 
 use super::ground::{Ground, Place};
-use super::locks::{customers, documents, is_conflict, names, two};
+use super::locks::{MINUTE, customers, documents, is_conflict, names, two};
 
 /// A step that locks one customer and succeeds.
 async fn edit(session: &Owner, id: u32) -> Result<(), LockError> {
@@ -139,6 +139,102 @@ pub(crate) async fn a_failed_save_keeps_the_lock(ground: impl Ground) {
     assert_eq!(failed, Err(LockError::Closed));
     assert_eq!(names(&ada).await, ["customer/1"]);
     assert!(is_conflict(&bob.lock([customers().for_write(1)]).await));
+}
+
+/// How a save may end an edit of customer 1.
+const SAVES: [(bool, bool); 3] = [(true, true), (true, false), (false, true)];
+
+/// The save: locks again, releases, or both; `between` comes before its commit.
+async fn save(
+    session: &Owner,
+    (locks, releases): (bool, bool),
+    between: impl AsyncFnOnce(),
+) -> Result<(), LockError> {
+    let mut transaction = BusinessTransaction::resume(session);
+    let mut step = transaction.step();
+    if locks {
+        step.lock([customers().for_write(1)]).await.unwrap();
+    }
+    if releases {
+        step.release(customers().record(1).name());
+    }
+    between().await;
+    step.commit().await
+}
+
+fn lost(kind: RecordKind, id: u32) -> LockError {
+    LockError::Lost(vec![kind.record(id).name().to_buf()])
+}
+
+pub(crate) async fn a_save_whose_owner_has_ended_meanwhile_is_no_success(ground: impl Ground) {
+    let (_house, bucket) = ground.bucket().await;
+    for how in SAVES {
+        let (ada, bob) = two(&bucket.owners()).await;
+        edit(&ada, 1).await.unwrap();
+        let saved = save(&ada, how, async || {
+            assert!(ada.end().await.unwrap());
+            edit(&bob, 1).await.unwrap();
+        });
+        assert_eq!(saved.await, Err(LockError::OwnerEnded), "{how:?}");
+        assert_eq!(names(&bob).await, ["customer/1"]);
+        bob.end().await.unwrap();
+    }
+    // As by its longest life, of which no timeout has told the house yet.
+    let ada = bucket.owners().open("Ada", MINUTE).max_life(MINUTE).await.unwrap();
+    edit(&ada, 1).await.unwrap();
+    let saved = save(&ada, SAVES[0], async || ground.clock().advance(MINUTE));
+    assert_eq!(saved.await, Err(LockError::OwnerEnded));
+}
+
+pub(crate) async fn a_save_whose_lock_was_stolen_is_no_success_and_names_it(ground: impl Ground) {
+    let (_house, bucket) = ground.bucket().await;
+    let thief = bucket.agent("operator");
+    for how in SAVES {
+        let (ada, _) = two(&bucket.owners()).await;
+        edit(&ada, 1).await.unwrap();
+        let saved = save(&ada, how, async || {
+            let name = customers().record(1);
+            drop(thief.locks().request(name.name()).steal().await.unwrap());
+        });
+        assert_eq!(saved.await, Err(lost(customers(), 1)), "{how:?}");
+        // Nor if the owner has the name again by then: others may have been there.
+        edit(&ada, 1).await.unwrap();
+        let saved = save(&ada, (true, true), async || {
+            ada.unlock_all().await.unwrap();
+            edit(&ada, 1).await.unwrap();
+        });
+        assert_eq!(saved.await, Err(lost(customers(), 1)), "{how:?}");
+        assert_eq!(names(&ada).await, ["customer/1"], "and nothing is given back");
+        ada.end().await.unwrap();
+    }
+}
+
+pub(crate) async fn a_step_that_has_lost_one_lock_takes_back_the_others(ground: impl Ground) {
+    let (_house, bucket) = ground.bucket().await;
+    let (ada, bob) = two(&bucket.owners()).await;
+    edit(&ada, 1).await.unwrap();
+    let mut transaction = BusinessTransaction::begin(&ada);
+    let mut step = transaction.step();
+    step.lock([customers().for_write(2), documents().for_read(3)]).await.unwrap();
+    step.lock([documents().for_write(3)]).await.unwrap();
+    let stolen = customers().record(2);
+    drop(bucket.agent("operator").locks().request(stolen.name()).steal().await.unwrap());
+    assert_eq!(step.commit().await, Err(lost(customers(), 2)));
+    assert_eq!(names(&ada).await, ["customer/1"], "the transaction before goes on");
+    bob.lock([documents().for_write(3)]).await.unwrap();
+}
+
+pub(crate) async fn a_release_of_what_is_not_held_is_no_success(ground: impl Ground) {
+    let (_house, bucket) = ground.bucket().await;
+    let (ada, _) = two(&bucket.owners()).await;
+    edit(&ada, 1).await.unwrap();
+    let locks = ada.locks().await.unwrap();
+    let mut transaction = BusinessTransaction::resume(&ada);
+    let mut step = transaction.step();
+    step.release(Name::new("another").unwrap());
+    step.release_token(locks[0].name.as_name(), Some(locks[0].token));
+    assert_eq!(step.commit().await, Err(LockError::Lost(vec![Name::new("another").unwrap().to_buf()])));
+    assert_eq!(names(&ada).await, ["customer/1"]);
 }
 
 /// Two sessions, interleaved step by step in every way.

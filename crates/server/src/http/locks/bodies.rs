@@ -85,7 +85,10 @@ pub(crate) enum Release {
 #[derive(Clone, Debug)]
 pub(crate) struct OldLocks {
     pub(crate) owner: u64,
-    pub(crate) release: Release,
+    /// Only if the owner holds all of these.
+    pub(crate) holding: Vec<Unwanted>,
+    /// `None`: nothing is given back.
+    pub(crate) release: Option<Release>,
 }
 
 /// A lock to be taken back.
@@ -179,9 +182,11 @@ impl FromMembers for OldLocks {
         let these = members.list_if_any("locks", RELEASES)?;
         let all = members.field("all").flag_or_false()?;
         let sparing = members.list_if_any("sparing", RELEASES)?;
+        let holding: Option<Vec<Unwanted>> = members.list_if_any("holding", RELEASES)?;
         let release = match (these, all, sparing) {
-            (Some(these), false, None) => Release::These(these),
-            (None, true, sparing) => Release::AllBut(sparing.unwrap_or_default()),
+            (Some(these), false, None) => Some(Release::These(these)),
+            (None, true, sparing) => Some(Release::AllBut(sparing.unwrap_or_default())),
+            (None, false, None) if holding.is_some() => None,
             (None, false, _) => {
                 return Err(Violation::new("locks", "absent", "there, unless all is true"));
             }
@@ -190,7 +195,7 @@ impl FromMembers for OldLocks {
                 return Err(Violation::new("locks", "there with them", rule));
             }
         };
-        Ok(Self { owner, release })
+        Ok(Self { owner, holding: holding.unwrap_or_default(), release })
     }
 }
 
@@ -231,10 +236,11 @@ impl PartialSchema for OldLocks {
     fn schema() -> RefOr<Schema> {
         let token = "Only the lock with this token; absent: whatever token it has.";
         let either = |members: ObjectSchema| members.build_either(&OF_RECORD, &["name"]);
-        let unwanted = either(lockable("A record, or a name.").may("fencingToken", TOKEN.schema(), token));
+        let one = || either(lockable("A record, or a name.").may("fencingToken", TOKEN.schema(), token));
+        let holding = "Only if the owner holds all of these; alone: only look whether it does. For the end of a step: the check and the release are one.";
         let object = ObjectSchema::new("Locks to be given back: either `locks`, or `all` of them.")
             .needs("owner", OWNER.schema(), "Whose locks.")
-            .may_list("locks", unwanted, RELEASES, "These. What the owner does not hold is passed over.")
+            .may_list("locks", one(), RELEASES, "These. What the owner does not hold is passed over.")
             .may("all", flag(), "All that the owner holds.")
             .may_list(
                 "sparing",
@@ -242,22 +248,29 @@ impl PartialSchema for OldLocks {
                 RELEASES,
                 "With `all`: except these.",
             )
+            .may_list("holding", one(), RELEASES, holding)
             .example(json!({"owner": "17", "locks": [{"kind": "customer", "id": "42"}]}));
-        let array = ObjectBuilder::new().schema_type(Type::Array);
+        let array = || ObjectBuilder::new().schema_type(Type::Array);
         let nothing = || ObjectBuilder::new().schema_type(Type::Null);
         let one_of = |values: Vec<Value>| {
             ObjectBuilder::new().schema_type(SchemaType::AnyValue).enum_values(Some(values))
         };
         let these = ObjectBuilder::new()
-            .property("locks", array)
+            .property("locks", array())
             .required("locks")
             .property("all", one_of(vec![Value::Bool(false), Value::Null]))
             .property("sparing", nothing());
+        let none = ObjectBuilder::new()
+            .property("locks", nothing())
+            .property("all", one_of(vec![Value::Bool(false), Value::Null]))
+            .property("sparing", nothing())
+            .property("holding", array())
+            .required("holding");
         let all = ObjectBuilder::new()
             .property("locks", nothing())
             .property("all", one_of(vec![Value::Bool(true)]))
             .required("all");
-        let either = OneOfBuilder::new().item(these).item(all);
+        let either = OneOfBuilder::new().item(these).item(all).item(none);
         AllOfBuilder::new().item(object.build()).item(either).into()
     }
 }

@@ -1,10 +1,13 @@
 //! The API's calls about locks.
 
-use lockhouse::{Acquisition, BucketKey, FencingToken, LockType, Mode, NameBuf, OfflineLock, RecordKind};
+use lockhouse::core::Unlock;
+use lockhouse::{
+    Acquisition, BucketKey, FencingToken, LockType, Mode, Name, NameBuf, OfflineLock, RecordKind,
+};
 
 use super::bodies::{
-    GrantedLock, HeldLock, HeldLocks, How, Intent, LockTarget, Lockable, Locked, NewLocks, RecordId,
-    Regretted, Release,
+    GrantedLock, HeldLock, HeldLocks, How, Intent, LockTarget, Lockable, Locked, NewLocks, OldLocks,
+    RecordId, Regretted, Release, Unwanted,
 };
 use crate::http::calls::{OwnerKey, bucket, charge_locks, expiry, resume};
 use crate::http::dto::{JsonAnswer, JsonName, record_of};
@@ -83,29 +86,38 @@ pub(crate) async fn unlock(
     state: &AppState,
     key: &BucketKey,
     owner: &OwnerKey,
-    release: &Release,
+    old: &OldLocks,
 ) -> ApiResult<usize> {
     // The release of unnamed locks was paid for when they were locked.
-    let named = match release {
-        Release::These(unwanted) => unwanted.len(),
-        Release::AllBut(spared) => spared.len(),
+    let named = match &old.release {
+        None => 0,
+        Some(Release::These(unwanted)) => unwanted.len(),
+        Some(Release::AllBut(spared)) => spared.len(),
     };
-    charge_locks(state, key, named)?;
+    charge_locks(state, key, named + old.holding.len())?;
     let owner = resume(state, &bucket(state, key)?, owner).await?;
-    let released = match release {
-        Release::These(unwanted) => {
-            let names: Vec<_> =
-                unwanted.iter().map(|it| (name_of(&it.lockable), it.token.map(FencingToken::new))).collect();
-            let these: Vec<_> = names.iter().map(|(name, token)| (name.as_name(), *token)).collect();
-            owner.unlock_these(&these).await
+    let named = |locks: &[Unwanted]| -> Vec<_> {
+        locks.iter().map(|it| (name_of(&it.lockable), it.token.map(FencingToken::new))).collect()
+    };
+    let holding = named(&old.holding);
+    let holding = borrowed(&holding);
+    let released = match &old.release {
+        None => owner.commit_step(&holding, None).await,
+        Some(Release::These(unwanted)) => {
+            let names = named(unwanted);
+            owner.commit_step(&holding, Some(Unlock::These(&borrowed(&names)))).await
         }
-        Release::AllBut(spared) => {
+        Some(Release::AllBut(spared)) => {
             let names: Vec<_> = spared.iter().map(name_of).collect();
             let spared: Vec<_> = names.iter().map(NameBuf::as_name).collect();
-            owner.unlock_all_but(&spared).await
+            owner.commit_step(&holding, Some(Unlock::AllBut(&spared))).await
         }
     };
     Ok(released?)
+}
+
+fn borrowed(locks: &[(NameBuf, Option<FencingToken>)]) -> Vec<(Name<'_>, Option<FencingToken>)> {
+    locks.iter().map(|(name, token)| (name.as_name(), *token)).collect()
 }
 
 pub(crate) async fn undo(

@@ -63,12 +63,15 @@ pub(crate) async fn lock(
 /// Release locks
 ///
 /// What the owner does not hold, or holds under another token, is passed over: releasing again does no harm.
+/// With `holding` nothing is given back unless the owner holds all of that: the end of a step that worked
+/// under these locks.
 #[utoipa::path(
     post, context_path = BASE, path = "/locks/release", tag = "locks", operation_id = "unlock", request_body = OldLocks,
     security(("ownerSecret" = [])),
     responses(
         (status = 200, description = "How many were given back.", body = Released),
         (status = 404, description = "`unknown_owner`: it has ended, and its locks are free."),
+        (status = 409, description = "`lock_lost`: `lost` tells which of `holding` the owner does not hold. Nothing was given back."),
         (status = 503, description = "`unavailable`."),
     ),
 )]
@@ -79,7 +82,7 @@ pub(crate) async fn release(
     JsonBody(old): JsonBody<OldLocks>,
 ) -> ApiResult<Json<Released>> {
     let key = OwnerKey { owner: old.owner, secret };
-    let released = calls::unlock(&state, &bucket, &key, &old.release).await?;
+    let released = calls::unlock(&state, &bucket, &key, &old).await?;
     Ok(Json(Released { released }))
 }
 

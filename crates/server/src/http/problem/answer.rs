@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::code::{Code, CodeInfo};
 use crate::auth::Unauthenticated;
-use crate::http::dto::{Assignment, At, Conflict, Holder};
+use crate::http::dto::{Assignment, At, Conflict, Holder, LostLock};
 use crate::limits::announced_ms;
 use crate::settings::Permission;
 
@@ -68,6 +68,10 @@ pub(crate) struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, max_items = 60)]
     conflicts: Option<Vec<Conflict>>,
+    /// The locks that the owner was to hold and does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, max_items = 1000)]
+    lost: Option<Vec<LostLock>>,
     /// To whom the resource belongs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Assignment)]
@@ -98,6 +102,7 @@ impl Problem {
             holders: None,
             queued: None,
             conflicts: None,
+            lost: None,
             assignment: None,
             expires_at: None,
             retry_after_ms: None,
@@ -170,6 +175,11 @@ impl Problem {
 
     pub(crate) fn conflicts(mut self: Box<Self>, conflicts: Vec<Conflict>) -> Box<Self> {
         self.conflicts = Some(conflicts);
+        self
+    }
+
+    pub(crate) fn lost(mut self: Box<Self>, lost: Vec<LostLock>) -> Box<Self> {
+        self.lost = Some(lost);
         self
     }
 

@@ -24,6 +24,7 @@ pub(crate) enum Code {
     AlreadyAssigned,
     ClaimLost,
     ClaimExpired,
+    LockLost,
     TooLarge,
     UnsupportedMediaType,
     Invalid,
@@ -113,6 +114,9 @@ pub(crate) const KINDS: &[CodeInfo] = &[
         "The claim ended, and another one stands, which is not touched. Whatever was prepared must not be used."),
     kind(Code::ClaimExpired, "claim_expired", StatusCode::GONE, "No claim stands any more",
         "The claim's TTL is over, or it was released. Nobody else has the resource: claim it again, and check what was prepared."),
+    kind(Code::LockLost, "lock_lost", StatusCode::CONFLICT, "A lock is not held any more",
+        "`lost` names the locks that the owner was to hold and does not: they were stolen, or given back by another step of the owner. Nothing was given \
+         back. Others may have changed what the locks guard: load it anew."),
     kind(Code::TooLarge, "too_large", StatusCode::PAYLOAD_TOO_LARGE, "The body is too large",
         "A body has at most 256 KiB."),
     kind(Code::UnsupportedMediaType, "unsupported_media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not JSON",

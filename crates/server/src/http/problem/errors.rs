@@ -6,7 +6,7 @@ use lockhouse::{ClaimError, LockError, OwnerError, Quota, StoreError};
 
 use super::answer::Problem;
 use super::code::Code;
-use crate::http::dto::{Assignment, Conflict, Holder};
+use crate::http::dto::{Assignment, Conflict, Holder, LostLock};
 use crate::limits::QUOTA;
 
 /// For how long a server that stops is away, about.
@@ -66,6 +66,10 @@ impl From<LockError> for Box<Problem> {
                     .conflicts(conflicts.into_iter().map(Conflict::from).collect())
             }
             LockError::OwnerEnded => Problem::unknown_owner(),
+            LockError::Lost(names) => {
+                let message = LockError::Lost(names.clone()).to_string();
+                Problem::new(Code::LockLost, message).lost(names.into_iter().map(LostLock::from).collect())
+            }
             LockError::Recovering { retry_after } => recovering(retry_after),
             LockError::Closed => closing(),
             LockError::Quota(quota) => of_quota(&quota),

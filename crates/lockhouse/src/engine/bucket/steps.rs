@@ -1,0 +1,79 @@
+//! The end of a step of a business transaction. The check of its locks and their release are one: no end of the
+//! owner and no steal comes in between.
+
+use std::sync::Arc;
+
+use lockhouse_core::{Command, FencingToken, Name, Now, Outcome, OwnerId, Unlock};
+
+use crate::engine::bucket::results::{NotAsked, Reply, StepResult};
+use crate::engine::bucket::shared::Shared;
+use crate::engine::bucket::state::State;
+use crate::error::StoreError;
+
+/// A lock that the owner must hold; under that token, where one is given.
+pub(crate) type Needed<'a> = (Name<'a>, Option<FencingToken>);
+
+impl Shared {
+    /// Ends a step of the owner: it succeeds if the owner lives and holds all needed locks, and then gives
+    /// locks back. The result is durable once it is returned. Without anything to give back the step goes on
+    /// while the store cannot write.
+    pub(crate) async fn end_step(
+        self: &Arc<Self>,
+        owner: OwnerId,
+        needed: &[Needed<'_>],
+        release: Option<Unlock<'_>>,
+    ) -> Result<StepResult, StoreError> {
+        let is_written = release.is_some();
+        if is_written {
+            self.check_writable()?;
+        }
+        self.remember_runtime();
+        let now = self.environment.clock.stamp();
+        let result = self.with_housekeeping(|state| state.end_step(now, owner, needed, release));
+        let (result, reply) = result.map_err(|why| self.not_asked(why))?;
+        self.await_reply(Ok(reply), is_written).await?;
+        Ok(result)
+    }
+}
+
+impl State {
+    /// The result of the step, and when it may be told.
+    fn end_step(
+        &mut self,
+        now: Now,
+        owner: OwnerId,
+        needed: &[Needed<'_>],
+        release: Option<Unlock<'_>>,
+    ) -> Result<(StepResult, Reply), NotAsked> {
+        if self.is_over() {
+            return Err(NotAsked::IsOver);
+        }
+        let touch = Command::Touch { owner };
+        let touched = self.handle(now, touch);
+        if touched != (Outcome::Renewed { alive: true }) {
+            return Ok((StepResult::OwnerEnded, self.reply(&touch, touched, None)?));
+        }
+        let lost: Vec<_> = needed.iter().filter(|needed| !self.is_held(owner, needed)).copied().collect();
+        if !lost.is_empty() {
+            let names = lost.iter().map(|(name, _)| name.to_buf()).collect();
+            // The answer is about these names alone, as that of a release which finds none of them.
+            let command = Command::Unlock { owner, locks: Unlock::These(&lost) };
+            let reply = self.reply(&command, Outcome::Unlocked { count: 0 }, None)?;
+            return Ok((StepResult::Lost(names), reply));
+        }
+        let Some(locks) = release else {
+            return Ok((StepResult::Succeeded { released: 0 }, self.reply(&touch, touched, None)?));
+        };
+        let command = Command::Unlock { owner, locks };
+        let outcome = self.handle(now, command);
+        let Outcome::Unlocked { count: released } = outcome else {
+            unreachable!("an unlock cannot be answered with {outcome:?}")
+        };
+        Ok((StepResult::Succeeded { released }, self.reply(&command, outcome, None)?))
+    }
+
+    fn is_held(&self, owner: OwnerId, (name, token): &Needed<'_>) -> bool {
+        let held = self.manager.token_of_lock(owner, *name);
+        held.is_some_and(|held| token.is_none_or(|token| token == held))
+    }
+}
