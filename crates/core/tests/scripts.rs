@@ -202,6 +202,7 @@ stories! {
     of_two_that_bring_back_the_younger_wins_whichever_comes_first
     what_was_brought_back_and_given_back_still_counts
     nothing_durable_gives_way_to_what_is_brought_back
+    a_hold_from_before_keeps_older_locks_out_after_its_end_too
     a_steal_of_this_life_is_younger_than_all_that_is_brought_back
     bringing_back_is_for_recovery_alone
     bringing_back_has_the_bounds_of_a_request

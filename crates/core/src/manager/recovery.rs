@@ -21,7 +21,8 @@ pub(super) struct RecoveryState {
     mark: u64,
     /// The tokens of the reclaimed locks; each is reclaimed only once.
     reclaimed: BTreeSet<FencingToken>,
-    /// The locks reclaimed or stolen since, so that no older lock is reclaimed after them.
+    /// The durable holds and assignments from before, and the locks reclaimed or stolen since, so that no
+    /// older lock is reclaimed after them.
     fences: BTreeMap<NameBuf, FenceMarks>,
     /// The heap memory of the names of `fences`.
     heap_bytes: usize,
@@ -51,8 +52,24 @@ impl<S: BuildHasher> LockManager<S> {
     pub fn begin_recovery(&mut self, until: Instant) {
         let (reclaimed, fences) = (BTreeSet::new(), BTreeMap::new());
         let mark = self.last_token;
-        self.recovery = Some(Box::new(RecoveryState { until, mark, reclaimed, fences, heap_bytes: 0 }));
+        let mut recovery = RecoveryState { until, mark, reclaimed, fences, heap_bytes: 0 };
+        self.fence_durable(&mut recovery);
+        self.recovery = Some(Box::new(recovery));
         self.grants = false;
+    }
+
+    /// Prevents the reclaim of locks that had ended before a replayed hold was granted, also once that hold
+    /// has ended in its turn. An assignment was an exclusive claim.
+    fn fence_durable(&self, recovery: &mut RecoveryState) {
+        for (_, entry) in self.table.entries.slots() {
+            if let Some(held) = entry.token {
+                let name = self.table.names[entry.name].name.clone();
+                recovery.raise(name, entry.mode, held.token().get());
+            }
+        }
+        for (name, assignment) in self.assignments.iter() {
+            recovery.raise(name.clone(), Mode::Exclusive, assignment.token.get());
+        }
     }
 
     /// Whether agents may reclaim the locks that they held.

@@ -8,13 +8,13 @@ use lockhouse_core::{
 use super::offline::Again;
 use super::{Claim, Literal, Owner, Request, Row, Unnamed};
 
-/// The locks that were reclaimed or stolen since the restart.
+/// The durable holds at the restart, and the locks that were reclaimed or stolen since.
 #[derive(Clone)]
 struct Past {
     name: NameBuf,
     mode: Mode,
     token: FencingToken,
-    stolen: bool,
+    reclaimed: bool,
 }
 
 #[derive(Clone)]
@@ -55,7 +55,14 @@ impl Literal {
     }
 
     pub(in crate::oracle) fn begin_recovery(&mut self, until: Instant) {
-        self.recovery = Some(Recovery { until, mark: self.last_token, past: Vec::new() });
+        let past = |name: &NameBuf, mode, token| Past { name: name.clone(), mode, token, reclaimed: false };
+        let locks = self.rows.iter().map(|row| past(&row.name, row.mode, row.token));
+        let claims = self.claims.iter().map(|(name, claim)| past(name, Mode::Exclusive, claim.token));
+        let assignments = self.assignments.values();
+        // An assignment was a claim.
+        let assignments = assignments.map(|it| past(&it.name, Mode::Exclusive, it.token));
+        let past = locks.chain(claims).chain(assignments).collect();
+        self.recovery = Some(Recovery { until, mark: self.last_token, past });
     }
 
     /// Everything in the order of its number or name; the locks by owner, oldest first.
@@ -84,7 +91,7 @@ impl Literal {
     pub(super) fn note_steal(&mut self, name: &NameBuf) {
         if let Some(recovery) = &mut self.recovery {
             let token = FencingToken::new(self.last_token + 1);
-            recovery.past.push(Past { name: name.clone(), mode: Mode::Exclusive, token, stolen: true });
+            recovery.past.push(Past { name: name.clone(), mode: Mode::Exclusive, token, reclaimed: false });
         }
     }
 
@@ -117,7 +124,7 @@ impl Literal {
         let id = request.id;
         self.grant(now, request, token);
         if let Some(recovery) = &mut self.recovery {
-            recovery.past.push(Past { name, mode, token, stolen: false });
+            recovery.past.push(Past { name, mode, token, reclaimed: true });
         }
         Ok(self.take_own_grant(id).map_or(Outcome::Queued(id), Outcome::Granted))
     }
@@ -133,7 +140,7 @@ impl Literal {
         let is_younger =
             |past: &Past| past.name.as_name() == new.name && excludes(past.mode) && past.token >= new.token;
         let younger = recovery.past.iter().any(is_younger);
-        let twice = recovery.past.iter().any(|past| !past.stolen && past.token == new.token);
+        let twice = recovery.past.iter().any(|past| past.reclaimed && past.token == new.token);
         let durable = self.rows.iter().any(|row| row.name.as_name() == new.name && excludes(row.mode))
             || self.claims.contains_key(&new.name.to_buf());
         (younger || twice || durable).then_some(Refusal::Superseded)
