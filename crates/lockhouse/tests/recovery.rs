@@ -13,7 +13,8 @@ use lockhouse::core::{
 };
 use lockhouse::store::MemoryStore;
 use lockhouse::{
-    FencingToken, House, LockError, LockType, ManualClock, Mode, Name, Notice, Options, Port, RecordKind,
+    ClaimError, FencingToken, House, LockError, LockType, ManualClock, Mode, Name, Notice, Options, Port,
+    RecordKind,
 };
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -178,6 +179,65 @@ async fn a_recovered_durable_hold_goes_before_a_reclaim_whatever_its_token() {
     assert!(matches!(refused, Err(LockError::Recovering { .. })), "{refused:?}");
     next.clock.advance(LEASE);
     ada.lock([customers.for_write(8)]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_durable_hold_that_ends_during_the_recovery_keeps_older_locks_out() {
+    let store = MemoryStore::new().unwrap();
+    let customers = RecordKind::new("customer", LockType::ReadWrite);
+    let (released, ended, claimed) = ("customer/1", "customer/2", "seat");
+    let mut life = Life::begin(&store).await;
+    let agent = life.join("a").await;
+    let mut before = Vec::new();
+    for name in [released, ended, claimed] {
+        let (request, token, ticket) = life.lock(agent, name, Mode::Exclusive).await;
+        life.ask(Command::Release { request }).await;
+        before.push((name, token, ticket));
+    }
+    let bucket = life.house.bucket("default");
+    let ada = bucket.owners().open("Ada", LEASE * 60).await.unwrap();
+    let bob = bucket.owners().open("Bob", LEASE * 60).await.unwrap();
+    ada.lock([customers.for_write(1)]).await.unwrap();
+    bob.lock([customers.for_write(2)]).await.unwrap();
+    let claim = bucket.claims().claim("seat", "Eve", LEASE * 60).await.unwrap();
+
+    let mut next = Life::begin(&store).await;
+    let bucket = next.house.bucket("default");
+    let ada = bucket.owners().resume(ada.id(), ada.secret()).await.unwrap();
+    let bob = bucket.owners().resume(bob.id(), bob.secret()).await.unwrap();
+    assert_eq!(ada.unlock_all().await.unwrap(), 1);
+    assert!(bob.end().await.unwrap());
+    bucket.claims().release("seat", claim.token()).await.unwrap();
+    let agent = next.join("a").await;
+    for (name, token, ticket) in before {
+        let refused = next.reclaim(agent, name, Mode::Exclusive, token, &ticket).await;
+        assert_eq!(refused, Err(Refusal::Superseded), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_stands_is_told_again_to_its_key_while_nothing_else_is_granted() {
+    let store = MemoryStore::new().unwrap();
+    let mut life = Life::begin(&store).await;
+    let agent = life.join("a").await;
+    life.lock(agent, "n", Mode::Exclusive).await;
+    let claims = life.house.bucket("default").claims();
+    let claim = claims.claim("seat", "Ada", LEASE).idempotency_key("first").await.unwrap();
+
+    let next = Life::begin(&store).await;
+    let bucket = next.house.bucket("default");
+    let claims = bucket.claims();
+    let again = claims.claim("seat", "Ada", LEASE).idempotency_key("first").await.unwrap();
+    assert_eq!((again.token(), again.fencing_token()), (claim.token(), claim.fencing_token()));
+    for (name, key) in [("seat", "second"), ("other", "first")] {
+        let refused = claims.claim(name, "Ada", LEASE).idempotency_key(key).await.unwrap_err();
+        assert!(matches!(refused, ClaimError::Recovering { .. }), "{name}, {key}: {refused}");
+    }
+    bucket.close();
+    let again = claims.claim("seat", "Ada", LEASE).idempotency_key("first").await.unwrap();
+    assert_eq!(again.token(), claim.token());
+    let refused = claims.claim("other", "Ada", LEASE).idempotency_key("first").await.unwrap_err();
+    assert_eq!(refused, ClaimError::Closed);
 }
 
 #[tokio::test]

@@ -49,12 +49,16 @@ pub(super) async fn claim(
     drop(release_on_drop);
     let grant = match outcome {
         Outcome::Claimed(grant) => grant,
-        Outcome::Refused(Refusal::Claimed { .. } | Refusal::BudgetExceeded { .. }) if is_for_good => {
-            match again(bucket, name, seed).await? {
-                Some(grant) => grant,
-                None => return Err(refused(bucket, outcome)),
-            }
-        }
+        // The repeat of a claim that stands is told that claim, although no other would be granted now.
+        Outcome::Refused(
+            Refusal::Claimed { .. }
+            | Refusal::BudgetExceeded { .. }
+            | Refusal::Recovering { .. }
+            | Refusal::Closed,
+        ) if is_for_good => match again(bucket, name, seed).await? {
+            Some(grant) => grant,
+            None => return Err(refused(bucket, outcome)),
+        },
         outcome => return Err(refused(bucket, outcome)),
     };
     let token = token_of(bucket, name, grant.token, seed)?;
@@ -75,8 +79,9 @@ async fn again(
     name: Name<'_>,
     seed: SecretSeed,
 ) -> Result<Option<ClaimGrant>, StoreError> {
+    let now = bucket.environment.clock.now();
     let known = bucket.execute_read(|manager| {
-        let claim = manager.claim_of(name).filter(|claim| claim.seed == seed)?;
+        let claim = manager.claim_of(name).filter(|claim| claim.seed == seed && claim.expires > now)?;
         Some(ClaimGrant { token: claim.token, expires: claim.expires })
     });
     known.await
