@@ -1,14 +1,17 @@
 //! No client gets a notice of a change that is not durable; clients that the change does not concern do not
 //! wait.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::core::{
-    Acquire, AgentId, Command, Effect, Mode, Name, NewAgent, NewRequest, Outcome, Refusal,
+    Acquire, AgentId, Command, Effect, Mode, Name, NewAgent, NewRequest, Outcome, Refusal, Unlock,
 };
 use lockhouse::store::Write;
-use lockhouse::{BucketKey, Loss, MemoryBudget, Notice, Options, OwnerError, Port, RequestError, StoreError};
+use lockhouse::{
+    BucketKey, LockError, Loss, MemoryBudget, Notice, Options, OwnerError, Port, RequestError, StoreError,
+};
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
@@ -437,4 +440,50 @@ async fn answers_that_wait_for_the_store_take_no_more_memory_than_the_tenant_may
     )));
     drop(bucket.snapshot().await);
     assert!(budget.taken("") <= before + (64 << 10), "{} after {before}", budget.taken(""));
+}
+
+#[tokio::test]
+async fn that_an_owner_has_ended_is_told_once_its_end_is_durable() {
+    let gate = Gate::new();
+    let (_house, bucket, ada) = gate.shut_house().await;
+    let owners = bucket.owners();
+    let mut end = Box::pin(ada.end());
+    assert!(poll(&mut end).await.is_pending());
+    let mut told: Vec<Pin<Box<dyn Future<Output = bool>>>> = vec![
+        Box::pin(async { ada.lock([record(1)]).await == Err(LockError::OwnerEnded) }),
+        Box::pin(async { ada.commit_step(&[], None).await == Err(LockError::OwnerEnded) }),
+        Box::pin(async {
+            let all = Some(Unlock::AllBut(&[]));
+            ada.commit_step(&[], all).await == Err(LockError::OwnerEnded)
+        }),
+        Box::pin(async { ada.touch().await == Ok(false) }),
+        Box::pin(async { ada.info().await == Ok(None) }),
+        Box::pin(async { ada.end().await == Ok(false) }),
+        Box::pin(async { owners.resume(ada.id(), ada.secret()).await.err() == Some(OwnerError::Unknown) }),
+    ];
+    for (call, told) in told.iter_mut().enumerate() {
+        assert!(poll(told).await.is_pending(), "call {call}");
+    }
+    gate.open();
+    assert!(end.await.unwrap());
+    for (call, told) in told.into_iter().enumerate() {
+        assert!(told.await, "call {call}");
+    }
+}
+
+#[tokio::test]
+async fn that_a_lock_of_a_step_is_lost_is_told_once_that_is_durable() {
+    let gate = Gate::new();
+    let (_house, bucket, ada) = gate.shut_house().await;
+    gate.let_through(1);
+    let locks = ada.lock([record(1), record(2)]).await.unwrap();
+    let held: Vec<_> = locks.iter().map(|lock| (lock.name.as_name(), Some(lock.token))).collect();
+    let mut unlock = Box::pin(ada.unlock(held[0].0, None));
+    assert!(poll(&mut unlock).await.is_pending());
+    let mut lost = Box::pin(ada.commit_step(&held, None));
+    assert!(poll(&mut lost).await.is_pending());
+    assert_eq!(ada.commit_step(&held[1..], None).await, Ok(0), "the other lock is another matter");
+    gate.open();
+    assert_eq!(lost.await, Err(LockError::Lost(vec![held[0].0.to_buf()])));
+    drop(bucket);
 }

@@ -136,6 +136,10 @@ impl<'a> DependsOn<'a> {
             _ if has_changed => Self::Everything,
             Command::Join(_) => Self::Nothing,
             Command::Touch { .. } if matches!(outcome, Outcome::Renewed { alive: true }) => Self::Nothing,
+            // The end of the owner may be of other names, or of none.
+            Command::Lock(_) if matches!(outcome, Outcome::Refused(Refusal::UnknownOwner)) => {
+                Self::Everything
+            }
             Command::Lock(NewLocks { locks, .. }) => {
                 Self::Names(locks.iter().map(|(name, _)| *name).collect(), 0)
             }
