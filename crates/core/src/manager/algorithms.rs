@@ -234,6 +234,7 @@ impl<S: BuildHasher> LockManager<S> {
         let request = RequestId { slot, serial: entry.serial };
         let extras = entry.extras;
         self.table.names[name].held.push_back::<ByName>(&mut self.table.entries, slot);
+        self.table.count_held(slot);
         if extras != NONE {
             let extras = &mut self.table.extras[extras];
             extras.expires = extras.max_hold_ms.map(|length| now.deadline(length));

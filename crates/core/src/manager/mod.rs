@@ -22,7 +22,7 @@ use tables::deadlines::Deadlines;
 use tables::table::LockTable;
 pub use views::RequestStatus;
 
-use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Now, Outcome, Refusal};
+use crate::{AgentId, Change, Command, Effect, FencingToken, Instant, Limits, Now, Outcome, Refusal};
 
 /// The lock manager of one storage bucket. <https://w3c.github.io/web-locks/#lock-manager>
 ///
@@ -103,6 +103,12 @@ impl<S: BuildHasher> LockManager<S> {
         assert!(mark < FencingToken::LIMIT - 1, "no token is left above {mark}");
         self.last_token = self.last_token.max(mark);
         self.reserved = self.reserved.max(mark);
+    }
+
+    /// The agent, which has just joined, is one of another process: its locks are counted apart, as they may
+    /// outlive this one.
+    pub fn mark_remote(&mut self, agent: AgentId) {
+        self.table.mark_remote(agent);
     }
 
     /// Carries out a whole command and returns its outcome. Its effects on others wait in

@@ -110,6 +110,16 @@ impl<S: BuildHasher> LockManager<S> {
         self.len() * each + self.table.metadata_bytes() + self.table.names.heap_bytes()
     }
 
+    /// How many web locks are held. O(1).
+    pub fn held_web_locks(&self) -> usize {
+        self.table.held().all
+    }
+
+    /// How many of them agents hold that are [marked](Self::mark_remote) as remote. O(1).
+    pub fn held_remotely(&self) -> usize {
+        self.table.held().remote
+    }
+
     /// How many names have something held or queued.
     pub fn names(&self) -> usize {
         self.table.names.len()
@@ -267,4 +277,50 @@ impl<S: BuildHasher> LockManager<S> {
 fn assignment_view<'a>((name, assignment): (&'a NameBuf, &'a StoredAssignment)) -> AssignmentView<'a> {
     let StoredAssignment { ref claimant, token, since, seed } = *assignment;
     AssignmentView { name, claimant, token, since, seed }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldhash::fast::FixedState;
+
+    use super::*;
+    use crate::{Acquire, Command, Mode, NewAgent, NewRequest, Outcome};
+
+    #[test]
+    fn held_web_locks_are_counted_however_they_come_and_go() {
+        let mut manager = LockManager::new(FixedState::default());
+        let at = Instant::from_millis;
+        let join = |manager: &mut LockManager<_>| {
+            let Outcome::Joined(agent) = manager.handle(at(0), Command::Join(NewAgent::new(""))) else {
+                panic!()
+            };
+            agent
+        };
+        let (local, remote) = (join(&mut manager), join(&mut manager));
+        manager.mark_remote(remote);
+        let mut counts = Vec::new();
+        let mut counted = |manager: &mut LockManager<_>, command| {
+            let outcome = manager.handle(at(0), command);
+            counts.push((manager.held_web_locks(), manager.held_remotely()));
+            outcome
+        };
+        let request = |agent, name, acquire| {
+            Command::Request(NewRequest::new(agent, Name::new(name).unwrap(), acquire))
+        };
+        let wait = Acquire::Wait(Mode::Exclusive);
+        let Outcome::Granted(held) = counted(&mut manager, request(remote, "a", wait)) else { panic!() };
+        counted(&mut manager, request(local, "b", wait));
+        counted(&mut manager, request(local, "a", wait));
+        counted(&mut manager, Command::Release { request: held.request });
+        counted(&mut manager, request(remote, "b", Acquire::Steal));
+        let timed =
+            NewRequest { max_hold_ms: Some(5), ..NewRequest::new(remote, Name::new("c").unwrap(), wait) };
+        counted(&mut manager, Command::Request(timed));
+        manager.handle_timeout(at(5));
+        counted(&mut manager, Command::Snapshot);
+        counted(&mut manager, Command::End { agent: remote });
+        counted(&mut manager, Command::End { agent: local });
+        let expected = [(1, 1), (2, 1), (2, 1), (2, 0), (2, 1), (3, 2), (2, 1), (1, 0), (0, 0)];
+        assert_eq!(counts, expected);
+    }
 }

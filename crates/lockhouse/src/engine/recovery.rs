@@ -17,8 +17,7 @@ impl Bucket {
         self.0.tickets().is_some()
     }
 
-    /// Whether an agent behind a port holds a web lock, or may come back for one. Looks at every lock and
-    /// request.
+    /// Whether an agent behind a port holds a web lock, or may come back for one.
     pub fn is_held_remotely(&self) -> bool {
         self.0.is_held_remotely()
     }

@@ -141,6 +141,30 @@ pub(crate) struct PartySlot {
     pub(crate) lease: Option<ArmedLease>,
     /// The additional fields of an owner; `None` for an agent.
     pub(crate) owner: Option<Box<OwnerDetails>>,
+    /// Whether the agent is one of another process.
+    is_remote: bool,
+}
+
+/// How many web locks are held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeldCounts {
+    pub(crate) all: usize,
+    /// By agents of other processes.
+    pub(crate) remote: usize,
+}
+
+impl HeldCounts {
+    #[inline]
+    fn add(&mut self, is_remote: bool) {
+        self.all += 1;
+        self.remote += usize::from(is_remote);
+    }
+
+    #[inline]
+    fn remove(&mut self, is_remote: bool) {
+        self.all -= 1;
+        self.remote -= usize::from(is_remote);
+    }
 }
 
 /// Fields that only owners have.
@@ -236,6 +260,8 @@ pub(crate) struct LockTable<S> {
     pub(crate) owners: BTreeMap<OwnerId, u32>,
     /// The offline locks, found by owner and name.
     owned: HashTable<u32>,
+    /// The web locks, counted as they come and go.
+    held: HeldCounts,
     last_serial: u64,
 }
 
@@ -251,6 +277,7 @@ impl<S: BuildHasher> LockTable<S> {
             claims: Arena::new(),
             owners: BTreeMap::new(),
             owned: HashTable::new(),
+            held: HeldCounts::default(),
             last_serial: 0,
         }
     }
@@ -378,7 +405,12 @@ impl<S: BuildHasher> LockTable<S> {
         let (name, kind, holder_slot, token) = (entry.name, entry.kind, entry.holder_slot, entry.token);
         self.leave_name(name, slot, token.is_some());
         match kind {
-            TenureKind::Agent | TenureKind::AgentIfAvailable => self.leave_party(holder_slot, slot),
+            TenureKind::Agent | TenureKind::AgentIfAvailable => {
+                if token.is_some() {
+                    self.held.remove(self.parties[holder_slot].is_remote);
+                }
+                self.leave_party(holder_slot, slot);
+            }
             TenureKind::Owner => {
                 self.leave_party(holder_slot, slot);
                 self.remove_owned(slot);
@@ -435,6 +467,8 @@ impl<S: BuildHasher> LockTable<S> {
             self.leave_name(name, next, held);
             if party.owner.is_some() {
                 self.remove_owned(next);
+            } else if held {
+                self.held.remove(party.is_remote);
             }
             removed(self.drop_entry(next));
             next = after;
@@ -448,12 +482,45 @@ impl<S: BuildHasher> LockTable<S> {
         self.last_serial += 1;
         let serial = self.last_serial;
         let owner_id = owner.as_ref().map(|owner| owner.id);
-        let party = PartySlot { serial, label: label.into(), all: List::EMPTY, count: 0, lease: None, owner };
+        let (all, lease, is_remote) = (List::EMPTY, None, false);
+        let party = PartySlot { serial, label: label.into(), all, count: 0, lease, owner, is_remote };
         let slot = self.parties.insert(party);
         if let Some(owner) = owner_id {
             self.owners.insert(owner, slot);
         }
         AgentId { slot, serial }
+    }
+
+    /// The agent, which holds nothing yet, is one of another process.
+    pub(crate) fn mark_remote(&mut self, agent: AgentId) {
+        if let Some(party) = self.party_mut(agent) {
+            debug_assert_eq!(party.count, 0, "an agent that has requested something");
+            party.is_remote = true;
+        }
+    }
+
+    /// The entry has become a lock.
+    #[inline]
+    pub(crate) fn count_held(&mut self, slot: u32) {
+        if let Tenure::Agent(party) = self.entries[slot].tenure() {
+            self.held.add(self.parties[party].is_remote);
+        }
+    }
+
+    /// How many web locks are held. O(1).
+    pub(crate) fn held(&self) -> HeldCounts {
+        debug_assert_eq!(self.held, self.held_in_full(), "a web lock came or went uncounted");
+        self.held
+    }
+
+    fn held_in_full(&self) -> HeldCounts {
+        let mut held = HeldCounts::default();
+        for (_, entry) in self.entries.slots() {
+            if let (Some(_), Tenure::Agent(party)) = (entry.token, entry.tenure()) {
+                held.add(self.parties[party].is_remote);
+            }
+        }
+        held
     }
 
     pub(crate) fn agents(&self) -> usize {

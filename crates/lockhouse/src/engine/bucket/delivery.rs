@@ -277,7 +277,11 @@ impl State {
         None
     }
 
+    /// Routes the notices of the agent to that inbox. An agent with an inbox is one of another process.
     pub(super) fn route(&mut self, agent: AgentId, inbox: Option<Arc<Inbox>>) {
+        if inbox.is_some() {
+            self.manager.mark_remote(agent);
+        }
         let slot = agent.slot();
         if self.inboxes.len() <= slot {
             if inbox.is_none() {

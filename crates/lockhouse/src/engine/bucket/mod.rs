@@ -23,7 +23,7 @@ mod wakeups;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use lockhouse_core::{Command, Instant, Outcome, Party};
+use lockhouse_core::{Command, Instant, Outcome};
 use tokio::sync::watch;
 
 use crate::engine::bucket::shared::Shared;
@@ -94,10 +94,9 @@ impl Bucket {
         self.len() == 0
     }
 
-    /// Whether any web lock is held. Looks at every lock and request.
+    /// Whether any web lock is held.
     pub fn has_held(&self) -> bool {
-        let Outcome::Snapshot(snapshot) = self.0.handle(Command::Snapshot) else { return false };
-        snapshot.held.iter().any(|entry| matches!(entry.party, Party::Agent(_)))
+        self.0.with(|state| state.manager().held_web_locks() > 0)
     }
 
     /// Ends all grants: pending requests go on waiting, the rest is refused.

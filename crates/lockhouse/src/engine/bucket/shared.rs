@@ -361,7 +361,7 @@ impl Shared {
 
     /// Whether a remote agent holds a web lock, or may come back for one.
     pub(crate) fn is_held_remotely(self: &Arc<Self>) -> bool {
-        self.with(|state| state.is_held_remotely(self.environment.clock.now()))
+        self.with(|state| state.is_held_remotely())
     }
 
     /// How many requests and locks there are.

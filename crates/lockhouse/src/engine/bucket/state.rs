@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Effect, Grant, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Party,
-    Refusal, RequestId, RequestStatus,
+    AgentId, Command, Effect, Grant, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Refusal,
+    RequestId, RequestStatus,
 };
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
@@ -160,15 +160,8 @@ impl State {
     }
 
     /// Whether a remote agent holds a web lock, or may come back for one.
-    pub(super) fn is_held_remotely(&mut self, now: Instant) -> bool {
-        let Outcome::Snapshot(snapshot) = self.handle(now.into(), Command::Snapshot) else {
-            unreachable!("a snapshot is answered with one")
-        };
-        let is_far = |party| match party {
-            Party::Agent(agent) => self.inboxes.get(agent.slot()).is_some_and(Option::is_some),
-            Party::Owner(_) | Party::Claimant => false,
-        };
-        self.manager.is_recovering() || snapshot.held.iter().any(|entry| is_far(entry.party))
+    pub(super) fn is_held_remotely(&self) -> bool {
+        self.manager.is_recovering() || self.manager.held_remotely() > 0
     }
 
     /// Time as the manager needs it: never backwards.
