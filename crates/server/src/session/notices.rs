@@ -74,6 +74,7 @@ impl Session {
         }
         match (asked, outcome) {
             (PendingCall::Lease, Outcome::Joined(agent)) => self.lease_agent = Some(agent),
+            (PendingCall::Renewal, Outcome::Renewed { alive: false }) => self.end(SessionEnd::LeaseExpired),
             (PendingCall::Join { agent }, Outcome::Joined(id)) => self.table.add_agent(agent, id),
             (PendingCall::Join { agent }, Outcome::Refused(refusal)) => self.refused_join(agent, &refusal),
             (PendingCall::Leave { agent }, _) => self.table.remove_agent(agent),

@@ -146,6 +146,11 @@ impl Session {
             self.part(attach.connection, LastWords::Farewell(farewell));
             return Err(denial);
         }
+        // Where the renewal comes too late the session is gone.
+        let Verdict::GoOn = self.renew() else {
+            self.registration.give_back_at_the_end(attach);
+            return Ok(None);
+        };
         if let Err(bad) = self.outbound.resume(attach.received) {
             let rule = format!("a number from {} to {}", bad.low, bad.high);
             let problem = FrameProblem::with_value("resume.received", &attach.received.to_string(), rule);
@@ -155,7 +160,6 @@ impl Session {
         }
         self.admission = attach.admission;
         self.watches = Watches::default();
-        self.renew();
         self.welcome(true);
         self.outbound.send_again();
         self.announce_phase();

@@ -156,10 +156,10 @@ impl Session {
         self.take_notices()
     }
 
-    /// The lease runs anew.
+    /// The lease runs anew. If it is over the session ends, whether or not its end has been reported yet.
     pub(super) fn renew(&mut self) -> Verdict {
         match self.lease_agent {
-            Some(agent) => self.ask(PendingCall::Nothing, Command::Renew { agent }),
+            Some(agent) => self.ask(PendingCall::Renewal, Command::Renew { agent }),
             None => Verdict::GoOn,
         }
     }

@@ -62,8 +62,8 @@ pub(super) enum PendingCall {
     Query(SnapshotQuery, Arc<MemoryReservation>),
     /// A snapshot for all watches, and the memory for it.
     Watches(Arc<MemoryReservation>),
-    /// Something whose answer is of no interest.
-    Nothing,
+    /// Of the session's lease.
+    Renewal,
 }
 
 /// The calls to the bucket that are not answered yet, by their tags. While the store cannot write there may

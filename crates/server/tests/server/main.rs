@@ -6,6 +6,9 @@ mod access;
 mod auth;
 mod ends;
 mod frames;
+#[path = "../../../lockhouse/tests/durability/gate.rs"]
+#[allow(dead_code, reason = "the tests of durability use the rest")]
+mod gate;
 mod leases;
 mod life;
 mod limits;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::gate::{Gate, manual, poll, record};
 use crate::support::proxy::{Direction, Fault, Proxy};
 use crate::support::resuming::Resuming;
 use crate::support::{Client, TestServer, config};
@@ -210,4 +211,26 @@ async fn secrets_are_long_and_differ() {
     assert_ne!(a["secret"], b["secret"]);
     assert_ne!(a["session"], b["session"]);
     assert_eq!(a["epoch"], b["epoch"]);
+}
+
+#[tokio::test]
+async fn a_resume_after_the_end_of_the_lease_finds_no_session_though_the_end_is_not_reported_yet() {
+    let gate = Gate::new();
+    let (clock, options) = manual();
+    let house = gate.house_with(options).await;
+    let owner = house.bucket("default").owners().open("Ada", Duration::from_secs(3600)).await.unwrap();
+    let server = TestServer::over(config(10_000), house).await;
+    let mut before = server.client().await;
+    before.join(1).await;
+    before.request(1, 1, "n").await;
+    before.granted(1).await;
+    // Reports about the whole bucket wait for the store from here on.
+    gate.shut();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    clock.advance(Duration::from_secs(11));
+    let after = Client::resume(server.address, &before).await;
+    assert_eq!(after.welcome["resumed"], false);
+    gate.open();
+    lock.await.unwrap();
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
+use lockhouse::House;
 use lockhouse_server::{Config, Lease, Server, bind};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -56,10 +57,19 @@ impl TestServer {
         Self::listening(socket.listen(1024).unwrap(), config)
     }
 
+    /// A server over that house.
+    pub(crate) async fn over(config: Config, house: House) -> Self {
+        let listener = bind("127.0.0.1:0", &config.authority).await.unwrap();
+        Self::serving(listener, Server::of(config, house))
+    }
+
     fn listening(listener: TcpListener, config: Config) -> Self {
+        Self::serving(listener, Server::new(config))
+    }
+
+    fn serving(listener: TcpListener, server: Arc<Server>) -> Self {
         log_listener::listen();
         let address = listener.local_addr().unwrap();
-        let server = Server::new(config);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.clone().serve(listener, async {
             // A test that ends without stopping the server drops the sender.
