@@ -111,6 +111,8 @@ fn every_commit_waits_for_the_disk_and_the_file_belongs_to_one() {
     let pragma =
         |name: &str| -> Value { opened.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap() };
     assert_eq!(pragma("synchronous"), Value::Integer(2), "FULL");
+    assert_eq!(pragma("fullfsync"), Value::Integer(1));
+    assert_eq!(pragma("checkpoint_fullfsync"), Value::Integer(1));
     assert_eq!(pragma("journal_mode"), Value::Text("wal".into()));
     assert_eq!(pragma("locking_mode"), Value::Text("exclusive".into()));
     assert_eq!(pragma("page_size"), Value::Integer(1024));
