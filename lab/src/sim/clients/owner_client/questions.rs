@@ -229,18 +229,13 @@ pub(super) async fn step(caller: Caller, known: Known, plan: Plan) -> Learned {
             Ok(()) => {
                 caller.server.journal.count("step: committed");
                 names.into_iter().for_each(|name| caller.unlocked(&known, name));
-                // The steps of an owner that has ended succeed as well, as nothing is left to give back.
-                let lives = owner.touch().await == Ok(true);
-                for op in ops {
-                    if lives {
-                        caller.server.journal.ok(op, true, Gain::default());
-                    } else {
-                        caller.server.journal.unknown(op);
-                    }
-                }
+                ops.into_iter().for_each(|op| caller.server.journal.ok(op, true, Gain::default()));
             }
             Err(error) => {
-                caller.server.failed(None, &error);
+                match &error {
+                    LockError::Store(error) => caller.server.failed(None, error),
+                    _ => caller.server.journal.count("step: its owner or a lock is gone"),
+                }
                 ops.into_iter().for_each(|op| caller.server.journal.unknown(op));
                 undone(&caller, &known, &locked);
             }
