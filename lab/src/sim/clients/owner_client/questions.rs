@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse::core::Acquired;
-use lockhouse::{BusinessTransaction, Mode, OfflineLock, OwnerError, Secret};
+use lockhouse::{BusinessTransaction, LockError, Mode, OfflineLock, OwnerError, Secret};
 
 use super::{Caller, Known, Learned, Plan, mode, record, wanted};
 use crate::history::record::{Gain, Invocation, Reason};
@@ -229,7 +229,7 @@ pub(super) async fn step(caller: Caller, known: Known, plan: Plan) -> Learned {
             Ok(()) => {
                 caller.server.journal.count("step: committed");
                 names.into_iter().for_each(|name| caller.unlocked(&known, name));
-                ops.into_iter().for_each(|op| caller.server.journal.ok(op, true, Gain::default()));
+                ops.into_iter().for_each(|op| _ = caller.server.journal.ok(op, true, Gain::default()));
             }
             Err(error) => {
                 match &error {
