@@ -32,11 +32,11 @@ pub enum RequestError {
     /// The bucket grants nothing any more, as its server stops.
     #[error("the bucket is closed")]
     Closed,
-    /// The house has lost its store, so that it grants nothing any more.
+    /// The house has lost its store, so that it grants nothing any more; nothing has happened.
     #[error("nothing is granted any more: {0}")]
     NoStore(Loss),
-    /// A steal was under way when the server went: it may have happened or not.
-    #[error("outcome unknown: the server went while the steal was under way")]
+    /// A steal was under way when the server went, or the store was lost: it may have happened or not.
+    #[error("outcome unknown: the server or its store went while the steal was under way")]
     OutcomeUnknown,
     /// The lock was lost while the task held it, and the task ran to its end nevertheless; or one of several
     /// was lost while a later one was waited for.
@@ -106,11 +106,12 @@ pub enum NotSupported {
     Signal,
 }
 
-/// Why a change cannot be made durable.
+/// Why a change was not made durable, or a question not answered. Nothing has happened, unless it is
+/// [`OutcomeUnknown`](Self::OutcomeUnknown).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The store cannot write at the moment; nothing has happened.
+    /// The store cannot write at the moment, or a remote server was not reached; nothing has happened.
     #[error("unavailable: {why}")]
     Unavailable {
         /// One line that names the fault and the remedy.
@@ -118,22 +119,40 @@ pub enum StoreError {
         /// When to try again.
         retry_after: Duration,
     },
-    /// Another process writes to the store now. Calls under way may have happened or not.
+    /// Another process writes to the store now; nothing has happened.
     #[error("another process has taken the store over")]
     Fenced,
-    /// The store can no longer be trusted. Calls under way may have happened or not.
+    /// The store can no longer be trusted; nothing has happened.
     #[error("the store has failed: {0}")]
     Failed(String),
-    /// The house is closed; of a remote one, the connection is, or the server stops.
+    /// The house is closed; of a remote one, the connection is, or the server stops. Nothing has happened.
     #[error("the house is closed")]
     Closed,
     /// A remote server takes no such key, or the key has not the permission; nothing has happened.
     #[error("access is denied: {0}")]
     Denied(String),
-    /// A remote server got the call and gave no answer that can be relied on. Calls under way may have
-    /// happened or not; asking again is right.
-    #[error("nobody knows whether it happened: {0}")]
-    Unknown(String),
+    /// The change was carried out, and nobody knows whether it is kept: the store was lost before it answered;
+    /// or a remote server got the call and gave no answer that can be relied on. Questions change nothing, and
+    /// never have this error.
+    ///
+    /// What is harmless when done twice may be asked again, of the server or process that comes next. Of the
+    /// rest the state tells what has happened.
+    #[error("outcome unknown: {why}")]
+    OutcomeUnknown {
+        /// One line that says what kept the answer away.
+        why: String,
+    },
+}
+
+impl StoreError {
+    /// The error of a call that is done in parts, some of which were done if `some`.
+    pub(crate) fn after_a_part(self, some: bool) -> Self {
+        match self {
+            Self::OutcomeUnknown { .. } => self,
+            _ if some => Self::OutcomeUnknown { why: format!("only a part was done: {self}") },
+            _ => self,
+        }
+    }
 }
 
 /// A bound that was exceeded.

@@ -81,6 +81,7 @@ impl Http {
         match answer(request).await {
             Ok((status, true, body)) if status.is_success() => Reply::Replayed(body),
             Ok((status, false, body)) if status.is_success() => Reply::Done(body),
+            Ok((_, _, problem)) if problem["code"] == "outcome_unknown" => Reply::Unknown,
             Ok((_, _, problem)) => match reason(&problem) {
                 Some(reason) => Reply::Refused(reason),
                 None => fail(format_args!("{path} in bucket {bucket:?} was answered with {problem}")),

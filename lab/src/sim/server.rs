@@ -107,15 +107,16 @@ impl ServerHandle {
                 self.journal.count("refused: unavailable");
                 self.journal.refused(op, Reason::Unavailable);
             }
-            StoreError::Fenced => {
+            StoreError::OutcomeUnknown { .. } => {
                 self.journal.count("unknown: fenced");
                 self.journal.unknown(op);
             }
+            // Nothing has happened, and the history is judged by that.
             error => {
                 if matches!(error, StoreError::Failed(_)) {
                     self.journal.breach(format!("the store failed: {error}"));
                 }
-                self.journal.unknown(op);
+                self.journal.refused(op, Reason::Other);
             }
         }
     }
@@ -227,7 +228,7 @@ impl ServerLife {
             tokio::time::sleep(Duration::from_secs(2)).await;
             let opening = bucket.owners().open("late", Duration::from_secs(1));
             match opening.await {
-                Err(OwnerError::Store(StoreError::Fenced)) => {}
+                Err(OwnerError::Store(StoreError::Fenced | StoreError::OutcomeUnknown { .. })) => {}
                 answer => self.server.strange(format!("a displaced house says {answer:?}")),
             }
         });

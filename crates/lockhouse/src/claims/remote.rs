@@ -8,11 +8,11 @@ use lockhouse_core::{FencingToken, Limits, Name, NameBuf};
 use super::{Claim, Claims, Terms};
 use crate::claims::error::ClaimError;
 use crate::claims::info::{Assignment, ClaimInfo};
-use crate::error::{Quota, StoreError};
+use crate::error::Quota;
 use crate::location::BucketLocation;
 use crate::remote::http::api::Api;
 use crate::remote::http::call::Call;
-use crate::remote::http::problem::Problem;
+use crate::remote::http::problem::{Problem, unusable};
 use crate::remote::http::views::{
     AssignmentBody, Assignments, ClaimBody, ClaimRequest, ClaimedBody, RenewedBody, TokenRequest,
     UnassignedBody,
@@ -35,18 +35,18 @@ pub(super) async fn claim(api: &Arc<Api>, resource: NameBuf, terms: Terms) -> Re
     let is_for_good = request.claim_key.is_some();
     let call = Call::post(&["claims"]).json(&request);
     // With a key of the caller's own the claim is found again in any case, and always as it is then.
-    let call = if is_for_good { call } else { call.once() };
+    let call = if is_for_good { call.idempotent() } else { call.once() };
     let server = api.clone();
     let work = async move {
         let claimed: ClaimedBody = server.send(&call).await?.read()?;
         let token = claimed.token.parse();
-        let token = token.map_err(|_| StoreError::Unknown("the token of the claim is none".to_owned()))?;
+        let token = token.map_err(|_| unusable("token"))?;
         Ok::<_, ClaimError>(Claim {
             claims: Claims::new(BucketLocation::Remote(server)),
             resource,
             claimant: request.claimant,
             token,
-            fencing_token: FencingToken::new(claimed.fencing_token),
+            fencing_token: claimed.fencing_token.0,
             expires_at: claimed.expires_at.0,
         })
     };
@@ -76,7 +76,8 @@ fn with_token(what: &str, name: Name<'_>, token: &Secret) -> Call {
 
 pub(super) async fn renew(api: &Arc<Api>, name: Name<'_>, token: &Secret) -> Result<SystemTime, ClaimError> {
     // A repeat does no harm, and returns the later end.
-    let renewed: RenewedBody = api.ask(with_token("renew", name, token)).await?.read()?;
+    let call = with_token("renew", name, token).idempotent();
+    let renewed: RenewedBody = api.ask(call).await?.read()?;
     Ok(renewed.expires_at.0)
 }
 
@@ -138,12 +139,14 @@ pub(super) async fn unassign(
     name: Name<'_>,
     token: Option<FencingToken>,
 ) -> Result<bool, ClaimError> {
-    let mut call = of_resource(Call::delete, "assignments", name);
-    if let Some(token) = token {
-        call = call.with("fencingToken", token.get().to_string());
-    }
-    // Between the first attempt and a repeat the resource may have been assigned to another claimant.
-    let (call, server) = (call.once(), api.clone());
+    let call = of_resource(Call::delete, "assignments", name);
+    let call = match token {
+        Some(token) => call.with("fencingToken", token.get().to_string()).once(),
+        // Between the first attempt and a repeat the resource may have been assigned to another claimant, and a
+        // server that was started in between knows no keys. So such a call is not repeated.
+        None => call,
+    };
+    let server = api.clone();
     let work = async move {
         let unassigned: UnassignedBody = server.send(&call).await?.read()?;
         Ok(unassigned.unassigned)

@@ -78,8 +78,15 @@ impl Environment {
         self.store.as_ref().is_some_and(|store| store.is_over())
     }
 
-    /// Why an answer never came.
+    /// Why the answer to a question never came.
     pub(crate) fn why_unanswered(&self) -> StoreError {
         self.check_store().err().unwrap_or(StoreError::Closed)
+    }
+
+    /// The answer to a command that was carried out, and of which the store never told whether it is kept.
+    pub(crate) fn outcome_unknown(&self) -> StoreError {
+        let why = self.check_store().err();
+        let why = why.map_or_else(|| "the store has not confirmed it".to_owned(), |why| why.to_string());
+        StoreError::OutcomeUnknown { why }
     }
 }

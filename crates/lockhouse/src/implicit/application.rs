@@ -313,7 +313,7 @@ impl ApplicationSession {
         // The commit waits for a task of the handler that is still at work: its locks are part of the step.
         let Some(Open { step, mut locked, released }) = self.step.open.lock().await.take() else {
             let why = "the step was undone before its end".to_owned();
-            return Err(Refusal::Store(StoreError::Unknown(why)));
+            return Err(Refusal::Store(StoreError::OutcomeUnknown { why }));
         };
         locked.retain(|lock| !released.contains(&lock.name));
         let is_new = |lock: &OfflineLock| lock.how != Acquired::AlreadyHeld;

@@ -69,12 +69,17 @@ impl Refusal {
         }
     }
 
-    /// The status of the plain answer: 403, 409, 423, 503.
+    /// The status of the plain answer: 403, 409, 423, 503, or 504 if the outcome is unknown.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NoSession | Self::Lock(LockError::OwnerEnded) => StatusCode::FORBIDDEN,
             Self::Lock(LockError::Conflict(_)) => StatusCode::LOCKED,
             Self::Lock(LockError::Lost(_)) => StatusCode::CONFLICT,
+            Self::Store(StoreError::OutcomeUnknown { .. })
+            | Self::Lock(LockError::Store(StoreError::OutcomeUnknown { .. }))
+            | Self::Owner(OwnerError::Store(StoreError::OutcomeUnknown { .. })) => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
             Self::Owner(_) | Self::Lock(_) | Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }

@@ -77,7 +77,7 @@ impl LockRemover {
         while Instant::now() < until {
             let pause = match error {
                 StoreError::Unavailable { retry_after, .. } => retry_after.max(PAUSE),
-                StoreError::Unknown(_) => PAUSE,
+                StoreError::OutcomeUnknown { .. } => PAUSE,
                 StoreError::Fenced | StoreError::Failed(_) | StoreError::Closed | StoreError::Denied(_) => {
                     return;
                 }

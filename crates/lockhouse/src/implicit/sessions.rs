@@ -371,7 +371,10 @@ impl WebSession {
         let (report, ended) = tokio::sync::oneshot::channel();
         // A caller that has gone meanwhile gets no result.
         tokio::spawn(end(self.sessions.clone(), self.open.clone(), |ended| _ = report.send(ended)));
-        ended.await.unwrap_or(Err(StoreError::Closed))
+        ended.await.unwrap_or_else(|_| {
+            let why = "the runtime ended before the owner did".to_owned();
+            Err(StoreError::OutcomeUnknown { why })
+        })
     }
 
     pub(crate) fn remover(&self) -> &LockRemover {

@@ -21,6 +21,8 @@ use crate::whole_millis::whole_millis;
 
 pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, OwnerError> {
     let seed = random_seed()?;
+    // Without the key nothing may begin, as nobody would learn the secret.
+    bucket.secret_key()?;
     let command = Command::OpenOwner(lockhouse_core::NewOwner {
         label: &new.label,
         metadata: new.metadata.as_deref(),
@@ -136,7 +138,9 @@ pub(super) async fn undo(
 ) -> Result<usize, StoreError> {
     let mut undone = 0;
     for locks in in_commands(locks) {
-        match bucket.execute_durable(Command::Undo { owner: owner.id, locks: &locks }, |_| {}).await? {
+        let command = Command::Undo { owner: owner.id, locks: &locks };
+        let outcome = bucket.execute_durable(command, |_| {}).await;
+        match outcome.map_err(|error| error.after_a_part(undone > 0))? {
             Outcome::Undone { count } => undone += count,
             outcome => unreachable!("an undo cannot be answered with {outcome:?}"),
         }

@@ -11,7 +11,7 @@ use crate::owners::error::{LockError, OwnerError};
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
 use crate::remote::http::api::Api;
 use crate::remote::http::call::Call;
-use crate::remote::http::problem::Problem;
+use crate::remote::http::problem::{Problem, unusable};
 use crate::remote::http::views::{
     GivenBack, Id, LockItem, LockedBody, NewLocks, OpenRequest, OpenedBody, OwnerBody, ReleaseItem,
     ReleaseRequest, UndoItem, UndoRequest, Undone,
@@ -44,13 +44,13 @@ pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerE
     let work = async move {
         let opened: OpenedBody = server.send(&call).await?.read()?;
         let secret = opened.owner_secret.parse();
-        let secret = secret.map_err(|_| StoreError::Unknown("the secret of the owner is none".to_owned()))?;
+        let secret = secret.map_err(|_| unusable("ownerSecret"))?;
         Ok::<_, OwnerError>(Owner { location: BucketLocation::Remote(server), id: opened.owner.0, secret })
     };
     let end = |opened: Result<Owner, OwnerError>| async {
         if let Ok(Owner { location: BucketLocation::Remote(api), id, secret }) = opened {
             // Else it ends by its TTL.
-            _ = api.send(&of_owner(Call::delete, id, &secret)).await;
+            _ = api.send(&of_owner(Call::delete, id, &secret).idempotent()).await;
         }
     };
     api.carry_out(work, end).await?
@@ -104,10 +104,11 @@ pub(super) async fn give_back(api: &Arc<Api>, owner: &Owner, locks: Unlock<'_>) 
     let calls = release_calls(owner, release_requests(owner, locks));
     let server = api.clone();
     let work = async move {
-        let mut count = 0;
+        let mut count = 0_usize;
         for call in calls {
-            let given_back = server.send(&call).await?.read::<GivenBack>();
-            count += known(given_back)?.map_or(0, |given_back| given_back.released);
+            let given_back = server.send(&call).await.and_then(|reply| known(reply.read::<GivenBack>()));
+            let given_back = given_back.map_err(|error| error.after_a_part(count > 0))?;
+            count = given_back.map_or(count, |given_back| count.saturating_add(given_back.released));
         }
         Ok(count)
     };
@@ -128,18 +129,23 @@ pub(super) async fn commit_step(
     let calls = release_calls(owner, with_needs(owner, held, releases));
     let server = api.clone();
     let work = async move {
-        let mut count = 0;
+        let mut count = 0_usize;
         for call in calls {
-            let reply = server.send(&call).await?;
+            let reply = server.send(&call).await.map_err(|error| error.after_a_part(count > 0))?;
             match reply.read::<GivenBack>() {
-                Ok(given_back) => count += given_back.released,
+                Ok(given_back) => count = count.saturating_add(given_back.released),
                 // The first attempt may have succeeded, and its release be what a server that was started
                 // anew finds.
                 Err(problem) if reply.is_repeated && is_written && is_loss(&problem) => {
                     let why = format!("an earlier attempt may have succeeded: {problem}");
-                    return Err(StoreError::Unknown(why).into());
+                    return Err(StoreError::OutcomeUnknown { why }.into());
                 }
-                Err(problem) => return Err(LockError::from(problem)),
+                Err(problem) => {
+                    return Err(match LockError::from(problem) {
+                        LockError::Store(error) => error.after_a_part(count > 0).into(),
+                        error => error,
+                    });
+                }
             }
         }
         Ok(count)
@@ -222,12 +228,14 @@ async fn send_undo(api: &Api, owner: &Owner, locks: &[Acquisition]) -> Result<us
         again: *again,
     });
     let mut items: Vec<_> = items.collect();
-    let mut undone = 0;
+    let mut undone = 0_usize;
     while !items.is_empty() {
         let rest = items.split_off(items.len().min(LIMITS.locks_per_command));
         let request = UndoRequest { owner: Id(owner.id), locks: std::mem::replace(&mut items, rest) };
         let call = Call::post(&["locks", "undo"]).by(&owner.secret).json(&request).once();
-        undone += known(api.send(&call).await?.read::<Undone>())?.map_or(0, |it| it.undone);
+        let answer = api.send(&call).await.and_then(|reply| known(reply.read::<Undone>()));
+        let answer = answer.map_err(|error| error.after_a_part(undone > 0))?;
+        undone = answer.map_or(undone, |it| undone.saturating_add(it.undone));
     }
     Ok(undone)
 }
@@ -238,7 +246,8 @@ pub(super) async fn locks(api: &Arc<Api>, owner: &Owner) -> Result<Vec<OfflineLo
 
 pub(super) async fn touch(api: &Arc<Api>, owner: &Owner) -> Result<bool, StoreError> {
     let id = owner.id.to_string();
-    let beat = api.ask(Call::post(&["owners", &id, "heartbeat"]).by(&owner.secret)).await?.check();
+    let call = Call::post(&["owners", &id, "heartbeat"]).by(&owner.secret).idempotent();
+    let beat = api.ask(call).await?.check();
     Ok(known(beat)?.is_some())
 }
 
@@ -251,7 +260,7 @@ async fn show(api: &Arc<Api>, owner: &Owner) -> Result<Option<OwnerBody>, StoreE
 }
 
 pub(super) async fn end(api: &Arc<Api>, owner: &Owner) -> Result<bool, StoreError> {
-    let call = of_owner(Call::delete, owner.id, &owner.secret);
+    let call = of_owner(Call::delete, owner.id, &owner.secret).idempotent();
     let server = api.clone();
     let work = async move {
         let reply = server.send(&call).await?;

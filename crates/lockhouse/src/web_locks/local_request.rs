@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use crate::engine::bucket::results::RequestResult;
 use crate::engine::waiters::Wait;
 use crate::error::RequestError;
+use crate::loss::Loss;
 use crate::web_locks::guard::LockGuard;
 use crate::web_locks::local_agent::LocalAgent;
 use crate::web_locks::options::{RequestOptions, WaitLimits};
@@ -80,6 +81,10 @@ impl<'a> LocalRequest<'a> {
         if self.options.as_ref().is_some_and(|options| options.is_aborted()) {
             return Err(RequestError::Aborted);
         }
+        // One that was made before the store was lost may have happened.
+        if let Some(why) = agent.bucket.why_over().filter(|_| self.acquire == Acquire::Steal) {
+            return Err(RequestError::NoStore(why));
+        }
         let request = NewRequest {
             agent: agent.id,
             name: self.name,
@@ -136,9 +141,10 @@ impl<'a> LocalRequest<'a> {
             (Wait::Pending, None) => return Poll::Pending,
             (Wait::Pending, Some(error)) => error,
             (Wait::Refused(refusal), _) => agent.refused(refusal),
-            (Wait::Over(why), _) => RequestError::NoStore(why),
+            (Wait::Over(why), _) => without_store(self.acquire, why),
             (Wait::Gone, _) => {
-                agent.bucket.why_over().map_or(RequestError::AgentEnded, RequestError::NoStore)
+                let why = agent.bucket.why_over();
+                why.map_or(RequestError::AgentEnded, |why| without_store(self.acquire, why))
             }
         };
         self.give_up();
@@ -159,6 +165,12 @@ impl<'a> LocalRequest<'a> {
             agent.bucket.withdraw(request);
         }
     }
+}
+
+/// The end of a request that was made, once the store is lost. A steal may have taken a name from a durable
+/// holder, and nobody knows whether that is kept.
+fn without_store(acquire: Acquire, why: Loss) -> RequestError {
+    if acquire == Acquire::Steal { RequestError::OutcomeUnknown } else { RequestError::NoStore(why) }
 }
 
 impl Drop for LocalRequest<'_> {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use lockhouse::core::{Acquire, Command, Mode, Name, NewAgent, NewRequest, Outcome};
 use lockhouse::store::{MemoryStore, Slot, Store, WriterId};
-use lockhouse::{ClaimError, House, LockError, Loss, Notice, Options, RequestError, StoreError, StoreState};
+use lockhouse::{
+    ClaimError, House, LockError, Loss, Notice, Options, OwnerError, RequestError, StoreError, StoreState,
+};
 use tokio::time::Instant;
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
@@ -38,7 +40,7 @@ async fn a_fenced_house_loses_every_lock_and_notifies_every_holder() {
     assert_eq!(held.loss(), Some(Loss::Fenced));
     assert!(matches!(waiting.await, Err(RequestError::NoStore(Loss::Fenced))));
     assert_eq!(drained(&port), [Notice::Over(Loss::Fenced)]);
-    assert_eq!(lock.await, Err(LockError::Store(StoreError::Fenced)), "nobody is told that it was locked");
+    assert_eq!(lock.await, Err(LockError::Store(unknown())), "nobody knows whether it was locked");
     assert!(matches!(refused.await, Err(RequestError::NoStore(Loss::Fenced))));
 
     assert_eq!(owner.lock([record(2)]).await, Err(LockError::Store(StoreError::Fenced)));
@@ -53,13 +55,72 @@ async fn a_fenced_house_loses_every_lock_and_notifies_every_holder() {
     assert_eq!(house.close().await, StoreState::Fenced);
 }
 
+/// The outcome of what was under way when another process took the store over.
+fn unknown() -> StoreError {
+    StoreError::OutcomeUnknown { why: "another process has taken the store over".to_owned() }
+}
+
+#[tokio::test]
+async fn what_was_carried_out_and_never_answered_is_unknown_and_what_was_refused_has_not_happened() {
+    let gate = Gate::new();
+    let (house, bucket, owner) = gate.shut_house().await;
+    gate.open();
+    let claims = bucket.claims();
+    let [seat, other] = [claims.claim("seat", "ada", MINUTE), claims.claim("other", "ada", MINUTE)];
+    let (seat, other) = (seat.await.unwrap(), other.await.unwrap());
+    let assigned = claims.claim("assigned", "ada", MINUTE).await.unwrap().finalize().await.unwrap();
+    owner.lock([record(1)]).await.unwrap();
+    let ended = bucket.owners().open("Eve", MINUTE).await.unwrap();
+
+    gate.shut();
+    let (owners, agent) = (bucket.owners(), bucket.agent("web").unwrap());
+    let stolen = record(1);
+    let mut steal = agent.locks().request(stolen.name()).steal().into_future();
+    assert!(poll(&mut steal).await.is_pending());
+    let mut open = Box::pin(owners.open("Bob", MINUTE).into_future());
+    let mut claim = Box::pin(claims.claim("new", "bob", MINUTE).into_future());
+    let mut finalize = Box::pin(seat.finalize());
+    let mut release = Box::pin(other.release());
+    let mut unlock = Box::pin(owner.unlock_all());
+    let mut end = Box::pin(ended.end());
+    let mut unassign = Box::pin(claims.unassign("assigned", None));
+    assert!(poll(&mut open).await.is_pending() && poll(&mut claim).await.is_pending());
+    assert!(poll(&mut finalize).await.is_pending() && poll(&mut release).await.is_pending());
+    assert!(poll(&mut unlock).await.is_pending() && poll(&mut end).await.is_pending());
+    assert!(poll(&mut unassign).await.is_pending());
+    let mut get = Box::pin(claims.get("new"));
+    assert!(poll(&mut get).await.is_pending());
+    gate.inner.take_slot(Slot::ONLY, WriterId(1), &mut |_| {}).await.unwrap();
+    gate.open();
+    assert_eq!(house.ended().await, StoreState::Fenced);
+
+    assert_eq!(open.await.unwrap_err(), OwnerError::Store(unknown()));
+    assert_eq!(claim.await.unwrap_err(), ClaimError::Store(unknown()));
+    assert_eq!(finalize.await, Err(ClaimError::Store(unknown())));
+    assert_eq!(release.await, Err(ClaimError::Store(unknown())));
+    assert_eq!(unlock.await, Err(unknown()));
+    assert_eq!(end.await, Err(unknown()));
+    assert_eq!(unassign.await, Err(ClaimError::Store(unknown())));
+    assert_eq!(steal.await.unwrap_err(), RequestError::OutcomeUnknown);
+    assert_eq!(get.await, Err(ClaimError::Store(StoreError::Fenced)), "a question changes nothing");
+
+    let again = seat.finalize().await;
+    assert_eq!(again, Err(ClaimError::Store(StoreError::Fenced)), "it is refused, and not carried out");
+    assert_eq!(claims.unassign("assigned", Some(assigned.fencing_token)).await, again.map(|_| true));
+    assert_eq!(owner.end().await, Err(StoreError::Fenced));
+    let late = agent.locks().request("seat").steal().await;
+    assert_eq!(late.unwrap_err(), RequestError::NoStore(Loss::Fenced));
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
 #[tokio::test]
 async fn no_request_waits_in_a_bucket_that_begins_after_the_store_was_lost() {
     let gate = Gate::new();
     let (house, _, owner) = gate.shut_house().await;
     gate.inner.take_slot(Slot::ONLY, WriterId(1), &mut |_| {}).await.unwrap();
     gate.open();
-    assert_eq!(owner.lock([record(1)]).await, Err(LockError::Store(StoreError::Fenced)));
+    assert_eq!(owner.lock([record(1)]).await, Err(LockError::Store(unknown())));
     let late = house.bucket("late");
     let agent = late.agent("web").unwrap();
     let mut waiting = agent.locks().request("n").into_future();
@@ -79,6 +140,10 @@ async fn a_store_that_cannot_be_trusted_ends_the_house() {
     let held = agent.locks().request("held").await.unwrap();
     gate.inner.close().await.unwrap();
     gate.open();
+    let Err(LockError::Store(StoreError::OutcomeUnknown { why })) = owner.lock([record(1)]).await else {
+        panic!()
+    };
+    assert_eq!(why, "the store has failed: the memory store was closed before");
     let Err(LockError::Store(StoreError::Failed(why))) = owner.lock([record(1)]).await else { panic!() };
     assert_eq!(why, "the memory store was closed before");
     assert!(matches!(house.ended().await, StoreState::Failed(_)));
@@ -121,7 +186,8 @@ async fn a_store_that_never_answers_is_unavailable_after_its_timeout() {
     let refused = owner.lock([record(2)]).await;
     assert!(matches!(refused, Err(LockError::Store(StoreError::Unavailable { .. }))), "{refused:?}");
     // What becomes of the lock is unknown, and its caller does not wait for ever.
-    lock.await.unwrap_err();
+    let given_up = lock.await;
+    assert!(matches!(given_up, Err(LockError::Store(StoreError::OutcomeUnknown { .. }))), "{given_up:?}");
     assert_eq!(begun.elapsed(), 2 * timeout);
 
     gate.open();

@@ -23,7 +23,8 @@ Exit codes:
    0 done
    1 failure
    2 wrong usage
-  69 the server cannot be reached")]
+  69 the server cannot be reached
+  74 nobody knows whether it was deleted: the server may have done it, or not")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Assignments {
     #[command(subcommand)]

@@ -31,6 +31,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
+  74 nobody knows whether it happened: the server may have done it, or not
   75 not possible now")]
 pub(super) struct Backup {
     /// The new file

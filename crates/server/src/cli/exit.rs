@@ -12,6 +12,9 @@ pub(super) const USAGE: u8 = 2;
 /// The server cannot be reached.
 pub(super) const UNREACHABLE: u8 = 69;
 
+/// Nobody knows whether it happened.
+pub(super) const UNKNOWN: u8 = 74;
+
 /// The lock was not granted.
 pub(super) const NOT_GRANTED: u8 = 75;
 

@@ -30,6 +30,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
+  74 nobody knows whether it happened: the server may have done it, or not
   75 not granted, with the holders on stderr; or not possible now, as stderr says
   76 the owner has ended")]
 pub(super) struct Lock {
@@ -71,6 +72,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
+  74 nobody knows whether it happened: the server may have done it, or not
   75 not possible now
   76 the owner has ended")]
 pub(super) struct Unlock {

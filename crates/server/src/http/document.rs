@@ -172,7 +172,7 @@ fn complete_answer(status: &str, answer: &mut Response) {
     }
     let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name(Problem::name()))).build();
     answer.content.insert(MEDIA_TYPE.to_owned(), problem.into());
-    if status == "503" || status == "429" {
+    if matches!(status, "429" | "503" | "504") {
         let about = "After how many seconds it makes sense to try again.";
         answer.headers.insert("Retry-After".to_owned(), header(Type::Integer, about));
     }
@@ -217,8 +217,13 @@ const ALWAYS: [(&str, &str); 5] = [
     ("503", "`unavailable`, `closing`, `overloaded`: not now."),
 ];
 
-const TO_A_CHANGE: [(&str, &str); 1] =
-    [("409", "`conflict_in_flight`: the first request with this `Idempotency-Key` is still under way.")];
+const TO_A_CHANGE: [(&str, &str); 2] = [
+    ("409", "`conflict_in_flight`: the first request with this `Idempotency-Key` is still under way."),
+    (
+        "504",
+        "`outcome_unknown`: nobody knows whether it happened. With `Retry-After` the same request with the same `Idempotency-Key` may be sent again.",
+    ),
+];
 
 const TO_A_BODY: [(&str, &str); 3] = [
     ("408", "`request_timeout`: the body did not come in time."),

@@ -4,6 +4,13 @@
 //! A key stands for one request of one caller: tenant, bucket, caller, method, path and the owner's secret
 //! distinguish keys, and query string and body must be the same. Only successes are remembered. A refusal has
 //! changed nothing, so that the same request may be carried out anew, and get the answer of that time.
+//!
+//! `outcome_unknown` is no final answer either, and the key is free after it. The same request is carried out
+//! anew by whoever serves then, most often the next server, which knows no keys; it finds what the first one
+//! has done in the durable state. A lock is held already, a claim is the same one, as its number rests on the
+//! key, an assignment is the same, and what was released, undone or ended is gone. An owner that was opened
+//! twice ends by its TTL. Only an unassignment without a token may take back another assignment than the first
+//! one meant, so that no time to send it again is ever told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +21,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use super::access::{Caller, charge_more};
-use super::problem::{Code, Problem};
+use super::problem::{Code, Problem, advise_with_key};
 use super::request::body::collect;
 use super::request::headers::idempotency_key;
 use super::route::Route;
@@ -56,7 +63,7 @@ pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'stati
             // come again for the answer.
             let answering = route.answer(state, request);
             let work = tokio::spawn(async move {
-                let kept = pending.keep(answering.await).await;
+                let kept = pending.keep(advise_with_key(answering.await)).await;
                 kept.unwrap_or_else(|_| Problem::new(Code::Internal, "the answer broke off").into_response())
             });
             work.await.unwrap_or_else(|error| {

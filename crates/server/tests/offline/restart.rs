@@ -124,6 +124,31 @@ async fn a_finalize_whose_answer_was_lost_with_the_server_answers_the_same() {
 }
 
 #[tokio::test]
+async fn an_unassign_whose_answer_was_lost_with_the_server_spares_what_is_assigned_afterwards() {
+    for with_token in [false, true] {
+        let mut remote = RemoteClient::new().await;
+        let claims = remote.connection.claims();
+        let first = claims.claim("seat", "ada", MINUTE).await.unwrap().finalize().await.unwrap();
+        let token = with_token.then_some(first.fencing_token);
+        remote.proxy.withhold("DELETE /v1/buckets/default/assignments");
+        let unassign = tokio::spawn(async move { claims.unassign("seat", token).await });
+        remote.proxy.has_withheld().await;
+        remote.server.restart();
+        let others = connect(remote.server.url()).await.unwrap().claims();
+        let second = others.claim("seat", "bob", MINUTE).await.unwrap().finalize().await.unwrap();
+        remote.proxy.cut();
+        match unassign.await.unwrap() {
+            Ok(was) => assert!(with_token && !was, "the repeat finds another assignment"),
+            Err(error) => {
+                let is_unknown = matches!(error, ClaimError::Store(StoreError::OutcomeUnknown { .. }));
+                assert!(is_unknown && !with_token, "{error}");
+            }
+        }
+        assert_eq!(others.assignment("seat").await, Ok(Some(second)), "with token: {with_token}");
+    }
+}
+
+#[tokio::test]
 async fn a_recovery_is_reported_with_its_end_and_waited_out_after_a_lost_answer() {
     let mut remote = RemoteClient::with_lease("3s").await;
     // A grant that was announced to an agent has to be recovered.
@@ -159,7 +184,8 @@ async fn a_server_that_is_away_is_reported_and_found_again() {
     remote.server.kill();
     let refused = connection.owners().open("Bob", MINUTE).await.unwrap_err();
     // The connection of before may have been used once more, and then the outcome is unknown.
-    let lockhouse::OwnerError::Store(StoreError::Unavailable { .. } | StoreError::Unknown(_)) = refused
+    let lockhouse::OwnerError::Store(StoreError::Unavailable { .. } | StoreError::OutcomeUnknown { .. }) =
+        refused
     else {
         panic!("{refused}");
     };

@@ -8,6 +8,7 @@ mod behaviour;
 mod cancel;
 mod faults;
 mod hostile;
+mod numbers;
 #[path = "../process/mod.rs"]
 mod process;
 mod proxy;

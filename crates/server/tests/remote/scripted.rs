@@ -2,6 +2,7 @@
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -57,6 +58,15 @@ impl Scripted {
         peer.send_unnumbered(&welcome).await;
         peer
     }
+
+    /// Leaves all further connections to the server at this address.
+    pub(crate) async fn forward_to(&self, address: &str) {
+        loop {
+            let (mut client, _) = self.0.accept().await.unwrap();
+            let mut server = TcpStream::connect(address).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
+        }
+    }
 }
 
 impl Peer {
@@ -97,6 +107,11 @@ impl Peer {
     }
 
     pub(crate) async fn send_unnumbered(&mut self, frame: &Value) {
-        self.socket.send(Message::text(frame.to_string())).await.unwrap();
+        self.send_text(frame.to_string()).await;
+    }
+
+    /// Sends a text as it is.
+    pub(crate) async fn send_text(&mut self, text: String) {
+        self.socket.send(Message::text(text)).await.unwrap();
     }
 }

@@ -239,7 +239,7 @@ fn record_result(
         RequestError::Aborted => "web: aborted",
         RequestError::AgentEnded => "web: agent ended",
         RequestError::Closed => "refused: closed",
-        RequestError::NoStore(_) => {
+        RequestError::NoStore(_) | RequestError::OutcomeUnknown => {
             journal.count("web: no store");
             return journal.unknown(op);
         }

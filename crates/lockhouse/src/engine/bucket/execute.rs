@@ -19,6 +19,9 @@ use crate::keyed_hash::KeyedHash;
 impl Shared {
     /// Carries out a command at once, and answers once its outcome is durable. `look` sees the outcome before
     /// that, so that the caller can undo it if it does not wait for the answer any more.
+    ///
+    /// A command that was refused before it was carried out has changed nothing. One that was carried out and
+    /// is never answered is [`StoreError::OutcomeUnknown`].
     pub(crate) async fn execute_durable(
         self: &Arc<Self>,
         command: Command<'_>,
@@ -88,7 +91,7 @@ impl Shared {
     /// The answer to a command. A store that cannot write for long is not waited for: what becomes of the
     /// command is unknown then.
     async fn until_given_up(&self, answer: oneshot::Receiver<Outcome>) -> Result<Outcome, StoreError> {
-        let unknown = || self.environment.why_unanswered();
+        let unknown = || self.environment.outcome_unknown();
         let Some(store) = &self.environment.store else { return answer.await.map_err(|_| unknown()) };
         match first(answer, store.given_up()).await {
             Ok(answer) => answer.map_err(|_| unknown()),

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::call::Call;
 use super::client::{Answer, Http, Unanswered};
 use super::problem::Problem;
+use super::views;
 use crate::error::StoreError;
 use crate::remote::session::backoff::Backoff;
 
@@ -43,21 +44,38 @@ pub(crate) struct Reply {
     answer: Answer,
     /// Whether an earlier attempt may have been carried out.
     pub(crate) is_repeated: bool,
+    is_of_a_question: bool,
 }
 
 impl Reply {
     /// The body of a success.
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Box<Problem>> {
-        if !self.answer.is_success() {
-            return Err(Problem::of(&self.answer));
-        }
-        serde_json::from_slice(&self.answer.body).map_err(|_| Problem::not_lockhouse(&self.answer))
+        self.check()?;
+        let unusable = |error| self.about(Problem::unusable(&self.answer, &error));
+        views::read(&self.answer.body).map_err(unusable)
     }
 
     /// As [`read`](Self::read), of an answer that has nothing to say.
     pub(crate) fn check(&self) -> Result<(), Box<Problem>> {
-        if self.answer.is_success() { Ok(()) } else { Err(Problem::of(&self.answer)) }
+        if self.answer.is_success() { Ok(()) } else { Err(self.about(Problem::of(&self.answer))) }
     }
+
+    fn about(&self, mut problem: Box<Problem>) -> Box<Problem> {
+        problem.is_of_a_question = self.is_of_a_question;
+        problem
+    }
+}
+
+/// The end of one attempt.
+enum Attempt {
+    /// The answer is the caller's.
+    Answered(Answer),
+    /// The server did not carry it out, but may do so later.
+    NotNow(Answer),
+    /// No server was reached.
+    Unreached(String),
+    /// The server may have carried it out, or not.
+    Unknown { why: String, pause: Duration },
 }
 
 impl Api {
@@ -99,7 +117,9 @@ impl Api {
         let mut waiting = Waiting { api: self, answer, left, tidy: Some(tidy) };
         let answer = (&mut waiting.answer).await;
         waiting.tidy = None;
-        answer.map_err(|_| StoreError::Closed)
+        // The runtime has ended, and the work with it, wherever it stood.
+        let why = "the runtime of the connection ended before the answer came".to_owned();
+        answer.map_err(|_| StoreError::OutcomeUnknown { why })
     }
 
     /// Removes traces in the background; all other calls wait until that is done.
@@ -111,47 +131,56 @@ impl Api {
         });
     }
 
-    /// Sends a call until it is answered, or the time is over.
+    /// Sends a call until it is answered, or the time is over, by the rules of `docs/http.md`. A call that may
+    /// have been carried out is sent again only if that does no harm.
     pub(crate) async fn send(&self, call: &Call) -> Result<Reply, StoreError> {
         let http = self
             .http
             .as_ref()
             .map_err(|why| StoreError::Unavailable { why: why.clone(), retry_after: NEVER })?;
-        let deadline = Instant::now() + self.timeout;
+        let deadline = after(self.timeout);
         let mut backoff = Backoff::default();
         let mut is_repeated = false;
         loop {
-            let attempt_ends = deadline.min(Instant::now() + self.timeout / ATTEMPTS);
-            let answer = timeout_at(attempt_ends, http.send(call)).await;
             let mut at_least = Duration::ZERO;
-            let (why, refusal) = match answer {
-                Ok(Ok(answer)) if !is_passing(&answer, is_repeated) => {
-                    return Ok(Reply { answer, is_repeated });
+            let (why, refusal) = match self.attempt(http, call, deadline, is_repeated).await {
+                Attempt::Answered(answer) => {
+                    return Ok(Reply { answer, is_repeated, is_of_a_question: call.is_a_question() });
                 }
-                Ok(Ok(answer)) => {
+                Attempt::NotNow(answer) => {
                     let problem = Problem::of(&answer);
                     at_least = problem.pause();
                     (problem.to_string(), Some(answer))
                 }
-                Ok(Err(Unanswered::Unreachable(why) | Unanswered::Untrusted(why))) => (why, None),
-                Ok(Err(Unanswered::BrokenOff(why))) => {
+                Attempt::Unreached(why) => (why, None),
+                Attempt::Unknown { why, pause } => {
+                    at_least = pause;
                     is_repeated |= !call.is_a_question();
                     (why, None)
                 }
-                Err(_) => {
-                    is_repeated |= !call.is_a_question();
-                    ("it is silent".to_owned(), None)
-                }
             };
             // Clients that were turned away together do not come back together.
-            let next = Instant::now() + at_least + backoff.pause();
-            if next >= deadline {
+            let next = after(at_least.saturating_add(backoff.pause()));
+            if next >= deadline || (is_repeated && !call.is_idempotent()) {
                 return match refusal {
-                    Some(answer) if !is_repeated => Ok(Reply { answer, is_repeated }),
+                    Some(answer) if !is_repeated => {
+                        Ok(Reply { answer, is_repeated, is_of_a_question: call.is_a_question() })
+                    }
                     _ => Err(away(http.origin(), &why, is_repeated)),
                 };
             }
             sleep_until(next).await;
+        }
+    }
+
+    /// Sends a call once.
+    async fn attempt(&self, http: &Http, call: &Call, deadline: Instant, is_repeated: bool) -> Attempt {
+        let ends = deadline.min(after(self.timeout / ATTEMPTS));
+        match timeout_at(ends, http.send(call)).await {
+            Ok(Ok(answer)) => judge(answer, is_repeated),
+            Ok(Err(Unanswered::Unreachable(why) | Unanswered::Untrusted(why))) => Attempt::Unreached(why),
+            Ok(Err(Unanswered::BrokenOff(why))) => Attempt::Unknown { why, pause: Duration::ZERO },
+            Err(_) => Attempt::Unknown { why: "it is silent".to_owned(), pause: Duration::ZERO },
         }
     }
 
@@ -162,8 +191,7 @@ impl Api {
     }
 
     async fn may_begin(&self) -> Result<(), StoreError> {
-        let deadline = Instant::now() + self.timeout;
-        if timeout_at(deadline, self.tidied()).await.is_err() {
+        if timeout_at(after(self.timeout), self.tidied()).await.is_err() {
             let origin = self.http.as_ref().map_or("the server", Http::origin);
             return Err(away(origin, "earlier calls are still under way", false));
         }
@@ -178,18 +206,43 @@ impl Api {
 
 fn away(origin: &str, why: &str, is_repeated: bool) -> StoreError {
     let why = format!("{origin} gives no answer: {why}");
-    if is_repeated { StoreError::Unknown(why) } else { StoreError::Unavailable { why, retry_after: AWAY } }
+    if is_repeated {
+        StoreError::OutcomeUnknown { why }
+    } else {
+        StoreError::Unavailable { why, retry_after: AWAY }
+    }
 }
 
-/// Whether to ask again soon. After a lost answer a temporary refusal says nothing about the first attempt.
-fn is_passing(answer: &Answer, is_repeated: bool) -> bool {
+/// The instant after that time, or one so far away that nobody waits for it.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or_else(|| now + FAR)
+}
+
+/// Longer than any process lives, and short enough for every clock.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+/// What an answer means. Once an earlier attempt may have been carried out, a refusal that does not speak of
+/// what is held says nothing of that attempt.
+fn judge(answer: Answer, is_repeated: bool) -> Attempt {
     if answer.is_success() {
-        return false;
+        return Attempt::Answered(answer);
     }
-    match &*Problem::of(answer).code {
-        "closing" | "conflict_in_flight" | "rate_limited" | "overloaded" => true,
-        "recovering" | "unavailable" => is_repeated,
-        _ => false,
+    let problem = Problem::of(&answer);
+    let unknown = |pause| Attempt::Unknown { why: problem.to_string(), pause };
+    match &*problem.code {
+        "locked" | "claimed" | "busy" | "already_assigned" | "claim_lost" | "claim_expired"
+        | "unknown_owner" | "unauthorized" | "not_found" => Attempt::Answered(answer),
+        "closing" | "conflict_in_flight" | "rate_limited" | "overloaded" => Attempt::NotNow(answer),
+        "recovering" | "unavailable" | "quota_exceeded" | "request_timeout" if is_repeated => {
+            Attempt::NotNow(answer)
+        }
+        "outcome_unknown" => unknown(problem.pause()),
+        // A proxy speaks, which does not know what has become of the call.
+        "" if matches!(answer.status, 502..=504) => unknown(Duration::ZERO),
+        // No repeat would be answered otherwise.
+        _ if is_repeated => unknown(Duration::MAX),
+        _ => Attempt::Answered(answer),
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Call {
     pub(super) secret: Option<String>,
     pub(super) key: Option<String>,
     pub(super) body: Option<String>,
+    /// Whether to carry it out twice does no harm, by its nature or by its key.
+    is_idempotent: bool,
     /// Below the server itself instead of the bucket.
     pub(super) is_of_server: bool,
 }
@@ -37,7 +39,8 @@ impl Call {
             // Writing to a string never fails.
             _ = write!(target, "/{}", encode(segment));
         }
-        Self { method, target, secret: None, key: None, body: None, is_of_server: false }
+        let is_idempotent = method == Method::GET;
+        Self { method, target, secret: None, key: None, body: None, is_idempotent, is_of_server: false }
     }
 
     /// Reads the resource at this path, which is given in its segments.
@@ -74,7 +77,7 @@ impl Call {
 
     /// As a request that can be sent again and is carried out once.
     pub fn idempotency_key(self, key: impl Into<String>) -> Self {
-        Self { key: Some(key.into()), ..self }
+        Self { key: Some(key.into()), is_idempotent: true, ..self }
     }
 
     /// Of the server, not of the bucket.
@@ -92,8 +95,14 @@ impl Call {
         self.body(serde_json::to_string(body).expect("what is sent has nothing that JSON cannot hold"))
     }
 
+    /// As a request that does no harm if it is carried out twice. All others, but for questions and those with a
+    /// key, are not repeated once they may have been carried out.
+    pub(crate) fn idempotent(self) -> Self {
+        Self { is_idempotent: true, ..self }
+    }
+
     /// As a request that has a key of its own, which cannot be guessed. Without randomness the request goes
-    /// without.
+    /// without, and is not repeated.
     pub(crate) fn once(self) -> Self {
         let random = getrandom::u64().and_then(|high| Ok((high, getrandom::u64()?)));
         match random {
@@ -102,8 +111,13 @@ impl Call {
         }
     }
 
-    /// Whether it changes nothing, however often it is carried out.
-    pub(super) fn is_a_question(&self) -> bool {
+    /// Whether it may be sent again once it may have been carried out.
+    pub(super) fn is_idempotent(&self) -> bool {
+        self.is_idempotent
+    }
+
+    /// Whether it changes nothing, however often it is carried out. Of a question no outcome is unknown.
+    pub fn is_a_question(&self) -> bool {
         self.method == Method::GET
     }
 }

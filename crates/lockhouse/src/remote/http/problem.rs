@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::client::Answer;
-use super::views::{AssignmentBody, Conflict, Holder, LostLock};
+use super::views::{self, AssignmentBody, Conflict, Holder, LostLock, Unusable};
 use crate::claims::error::ClaimError;
 use crate::error::{Quota, StoreError};
 use crate::owners::error::{LockError, OwnerError};
@@ -26,18 +26,26 @@ pub(crate) struct Problem {
     lost: Vec<LostLock>,
     assignment: Option<AssignmentBody>,
     retry_after_ms: Option<u64>,
+    /// The call changes nothing, whatever became of it.
+    #[serde(skip)]
+    pub(super) is_of_a_question: bool,
 }
 
 impl Problem {
     pub(super) fn of(answer: &Answer) -> Box<Self> {
-        match serde_json::from_slice::<Box<Self>>(&answer.body) {
+        match views::read::<Box<Self>>(&answer.body) {
             Ok(problem) if !problem.code.is_empty() => problem,
-            _ => Self::not_lockhouse(answer),
+            Ok(_) => Self::unusable(answer, &Unusable(None)),
+            Err(error) => Self::unusable(answer, &error),
         }
     }
 
-    pub(super) fn not_lockhouse(answer: &Answer) -> Box<Self> {
-        let detail = format!("status {}, but not as a lockhouse server answers", answer.status);
+    /// An answer that no lockhouse server gives.
+    pub(super) fn unusable(answer: &Answer, Unusable(why): &Unusable) -> Box<Self> {
+        let mut detail = format!("status {}, but not as a lockhouse server answers", answer.status);
+        if let Some(why) = why {
+            detail = format!("{detail}: {why}");
+        }
         Box::new(Self { detail, ..Self::default() })
     }
 
@@ -71,6 +79,11 @@ impl fmt::Display for Problem {
     }
 }
 
+/// A success whose member cannot be used.
+pub(crate) fn unusable(member: &str) -> StoreError {
+    StoreError::OutcomeUnknown { why: format!("the server's answer cannot be used: {member} is impossible") }
+}
+
 impl From<Box<Problem>> for StoreError {
     fn from(problem: Box<Problem>) -> Self {
         match &*problem.code {
@@ -81,7 +94,10 @@ impl From<Box<Problem>> for StoreError {
             }
             "closing" => Self::Closed,
             "unauthenticated" | "forbidden" => Self::Denied(problem.detail),
-            _ => Self::Unknown(problem.detail),
+            _ if problem.is_of_a_question => {
+                Self::Unavailable { retry_after: problem.retry_after(), why: problem.detail }
+            }
+            _ => Self::OutcomeUnknown { why: problem.detail },
         }
     }
 }
@@ -155,11 +171,24 @@ mod tests {
     fn what_is_no_problem_leaves_the_outcome_unknown() {
         for body in ["", "<html>", "[]", "\"a\""] {
             let error = StoreError::from(problem(body));
-            let StoreError::Unknown(why) = &error else { panic!("{error}") };
+            let StoreError::OutcomeUnknown { why } = &error else { panic!("{error}") };
             assert_eq!(why, "status 503, but not as a lockhouse server answers", "{body}");
         }
-        assert!(matches!(LockError::from(problem("{}")), LockError::Store(StoreError::Unknown(_))));
+        let error = LockError::from(problem("{}"));
+        assert!(matches!(error, LockError::Store(StoreError::OutcomeUnknown { .. })), "{error}");
+        let error = StoreError::from(problem(r#"{"code":"outcome_unknown","detail":"fenced"}"#));
+        assert_eq!(error, StoreError::OutcomeUnknown { why: "fenced".to_owned() });
         assert!(matches!(ClaimError::from(problem(r#"{"code":"claimed"}"#)), ClaimError::Store(_)));
+    }
+
+    #[test]
+    fn of_a_question_no_outcome_is_unknown() {
+        for body in ["", "[]", r#"{"code":"internal"}"#, r#"{"code":"outcome_unknown"}"#] {
+            let mut problem = problem(body);
+            problem.is_of_a_question = true;
+            let error = StoreError::from(problem);
+            assert!(matches!(error, StoreError::Unavailable { .. }), "{body}: {error}");
+        }
     }
 
     #[test]

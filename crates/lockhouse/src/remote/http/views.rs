@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse_core::{Acquired, FencingToken, HolderKind, Mode, Name, NameBuf, OwnerId};
 use lockhouse_wire as wire;
-use serde::de::{Error, Unexpected};
+use serde::de::{DeserializeOwned, Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -12,6 +12,21 @@ use crate::claims::info::{Assignment, ClaimInfo};
 use crate::owners::error;
 use crate::owners::lock::{OfflineLock, OwnerInfo};
 use crate::snapshot;
+
+/// Reads a body; an error names the member that is to blame.
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unusable> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let read = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let member = error.path().iter().next().map(|_| error.path().to_string());
+        Unusable(member.map(|member| format!("{member}: {}", error.inner())))
+    })?;
+    json.end().map_err(|_| Unusable(None))?;
+    Ok(read)
+}
+
+/// Why a body cannot be read: the member and its rule, unless it is no such body at all.
+#[derive(Debug)]
+pub(super) struct Unusable(pub(super) Option<String>);
 
 /// A resource name; lone surrogates as escapes.
 #[derive(Clone, Debug)]
@@ -46,6 +61,22 @@ impl<'de> Deserialize<'de> for At {
         let text = String::deserialize(deserializer)?;
         let instant = humantime::parse_rfc3339(&text);
         instant.map(Self).map_err(|_| Error::invalid_value(Unexpected::Str(&text), &"an instant of RFC 3339"))
+    }
+}
+
+/// A fencing token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token(pub(crate) FencingToken);
+
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u64::deserialize(deserializer)?;
+        if (1..FencingToken::LIMIT).contains(&number) {
+            Ok(Self(FencingToken::new(number)))
+        } else {
+            let expected = "an integer from 1 to 2^53 - 1";
+            Err(Error::invalid_value(Unexpected::Unsigned(number), &expected))
+        }
     }
 }
 
@@ -178,14 +209,16 @@ struct HeldLock {
     name: JsonName,
     #[serde(with = "ModeWord")]
     mode: Mode,
-    fencing_token: u64,
+    fencing_token: Token,
 }
 
 impl OwnerBody {
     pub(crate) fn locks(self) -> Vec<OfflineLock> {
-        let lock = |HeldLock { name, mode, fencing_token }| {
-            let token = FencingToken::new(fencing_token);
-            OfflineLock { name: name.0, mode, token, how: Acquired::AlreadyHeld }
+        let lock = |HeldLock { name, mode, fencing_token }| OfflineLock {
+            name: name.0,
+            mode,
+            token: fencing_token.0,
+            how: Acquired::AlreadyHeld,
         };
         self.locks.into_iter().map(lock).collect()
     }
@@ -227,16 +260,18 @@ struct GrantedLock {
     name: JsonName,
     #[serde(with = "ModeWord")]
     mode: Mode,
-    fencing_token: u64,
+    fencing_token: Token,
     #[serde(with = "How")]
     how: Acquired,
 }
 
 impl LockedBody {
     pub(crate) fn locks(self) -> Vec<OfflineLock> {
-        let lock = |GrantedLock { name, mode, fencing_token, how }| {
-            let token = FencingToken::new(fencing_token);
-            OfflineLock { name: name.0, mode, token, how }
+        let lock = |GrantedLock { name, mode, fencing_token, how }| OfflineLock {
+            name: name.0,
+            mode,
+            token: fencing_token.0,
+            how,
         };
         self.locks.into_iter().map(lock).collect()
     }
@@ -310,7 +345,7 @@ pub(crate) struct ClaimRequest {
 pub(crate) struct ClaimedBody {
     pub(crate) token: String,
     pub(crate) expires_at: At,
-    pub(crate) fencing_token: u64,
+    pub(crate) fencing_token: Token,
 }
 
 #[derive(Debug, Serialize)]
@@ -330,7 +365,7 @@ pub(crate) struct RenewedBody {
 pub(crate) struct ClaimBody {
     resource: JsonName,
     claimant: String,
-    fencing_token: u64,
+    fencing_token: Token,
     since: At,
     expires_at: At,
     metadata: Option<String>,
@@ -341,7 +376,7 @@ impl From<ClaimBody> for ClaimInfo {
         Self {
             resource: claim.resource.0,
             claimant: claim.claimant,
-            fencing_token: FencingToken::new(claim.fencing_token),
+            fencing_token: claim.fencing_token.0,
             since: claim.since.0,
             expires_at: claim.expires_at.0,
             metadata: claim.metadata,
@@ -355,7 +390,7 @@ pub(crate) struct AssignmentBody {
     resource: JsonName,
     claimant: String,
     assigned_at: At,
-    fencing_token: u64,
+    fencing_token: Token,
 }
 
 impl From<AssignmentBody> for Assignment {
@@ -363,7 +398,7 @@ impl From<AssignmentBody> for Assignment {
         Self {
             resource: assignment.resource.0,
             claimant: assignment.claimant,
-            fencing_token: FencingToken::new(assignment.fencing_token),
+            fencing_token: assignment.fencing_token.0,
             since: assignment.assigned_at.0,
         }
     }
@@ -382,7 +417,7 @@ pub(crate) struct Entry {
     name: JsonName,
     client_id: String,
     since: At,
-    fencing_token: u64,
+    fencing_token: Token,
 }
 
 impl From<Entry> for Assignment {
@@ -390,7 +425,7 @@ impl From<Entry> for Assignment {
         Self {
             resource: entry.name.0,
             claimant: entry.client_id,
-            fencing_token: FencingToken::new(entry.fencing_token),
+            fencing_token: entry.fencing_token.0,
             since: entry.since.0,
         }
     }

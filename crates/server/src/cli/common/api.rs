@@ -1,4 +1,5 @@
-//! The HTTP API as a command sees it: one call, one answer, one exit code.
+//! The HTTP API as a command sees it: one call, one answer, one exit code. No call is ever repeated: whether a
+//! repeat is right is for the script to say.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::target::{DENIED, Target, untrusted};
-use crate::cli::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNREACHABLE, USAGE};
+use crate::cli::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, UNREACHABLE, USAGE};
 
 /// How long an answer may take: longer than any disk.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,6 +29,7 @@ impl BucketClient {
 
     /// Asks; the answer's body, `null` if it has none.
     pub(crate) async fn call(&self, call: Call) -> Result<Value, Failure> {
+        let is_a_question = call.is_a_question();
         let answer = match timeout(self.timeout, self.http.send(&call)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(Unanswered::Unreachable(why))) => return Err(self.unreachable(&why)),
@@ -36,23 +38,21 @@ impl BucketClient {
                 return Err(untrusted(why));
             }
             Ok(Err(Unanswered::BrokenOff(why))) => {
-                return Err(self.unanswered(format_args!("broke off before it answered: {why}")));
+                let what = format_args!("broke off before it answered: {why}");
+                return Err(self.unanswered(what, is_a_question));
             }
             Err(_) => {
                 let seconds = self.timeout.as_secs_f64();
-                return Err(self.unanswered(format_args!("did not answer within {seconds} s")));
+                let what = format_args!("did not answer within {seconds} s");
+                return Err(self.unanswered(what, is_a_question));
             }
         };
         let body: Value = if answer.body.is_empty() {
             Value::Null
         } else {
-            serde_json::from_slice(&answer.body).map_err(|_| {
-                let why =
-                    format!("{} is no lockhouse server: it answered {}", self.http.origin(), answer.status);
-                Failure::new(FAILURE, why)
-            })?
+            serde_json::from_slice(&answer.body).map_err(|_| self.strange(answer.status, is_a_question))?
         };
-        if answer.is_success() { Ok(body) } else { Err(failure(&body)) }
+        if answer.is_success() { Ok(body) } else { Err(failure(&body, is_a_question)) }
     }
 
     /// All pages of a list.
@@ -88,20 +88,35 @@ impl BucketClient {
     }
 
     /// The failure of a server that was reached: the advice to start one or to name another would be wrong.
-    fn unanswered(&self, what: std::fmt::Arguments<'_>) -> Failure {
-        let why = format_args!("{} {what}; it may have done what it was asked", self.http.origin());
-        Failure::new(UNREACHABLE, why)
+    fn unanswered(&self, what: std::fmt::Arguments<'_>, is_a_question: bool) -> Failure {
+        let origin = self.http.origin();
+        if is_a_question {
+            return Failure::new(UNREACHABLE, format_args!("{origin} {what}"));
+        }
+        Failure::new(UNKNOWN, format_args!("{origin} {what}; it may have done what it was asked"))
+    }
+
+    /// The failure of an answer that no lockhouse server gives. One of a proxy does not tell what has become of
+    /// the call behind it.
+    fn strange(&self, status: u16, is_a_question: bool) -> Failure {
+        if matches!(status, 502..=504) {
+            return self
+                .unanswered(format_args!("was not reached by its proxy: status {status}"), is_a_question);
+        }
+        let why = format!("{} is no lockhouse server: it answered {status}", self.http.origin());
+        Failure::new(FAILURE, why)
     }
 }
 
 /// The meaning of a problem for the caller of the command.
-fn failure(problem: &Value) -> Failure {
+fn failure(problem: &Value, is_a_question: bool) -> Failure {
     let code = problem["code"].as_str().unwrap_or_default();
     let exit = match code {
         "locked" | "claimed" | "busy" | "already_assigned" | "conflict_in_flight" | "quota_exceeded"
         | "rate_limited" | "recovering" | "unavailable" | "overloaded" | "closing" => NOT_GRANTED,
         "claim_lost" | "claim_expired" | "unknown_owner" => LOST,
         "bad_request" | "invalid" | "idempotency_mismatch" => USAGE,
+        "outcome_unknown" | "internal" if !is_a_question => UNKNOWN,
         _ => FAILURE,
     };
     let mut message = problem["detail"].as_str().unwrap_or("the server gives no reason").to_owned();
@@ -134,11 +149,20 @@ mod tests {
 
     #[test]
     fn another_credential_is_advised_only_where_one_would_help() {
-        let is_advised = |problem: Value| failure(&problem).message.contains(DENIED);
+        let is_advised = |problem: Value| failure(&problem, false).message.contains(DENIED);
         assert!(is_advised(json!({"code": "unauthenticated", "detail": "no such key"})));
         assert!(is_advised(json!({"code": "forbidden", "detail": "may not", "permission": "claim"})));
         assert!(!is_advised(json!({"code": "forbidden", "detail": "not the secret of this owner"})));
         assert!(!is_advised(json!({"code": "locked", "detail": "locked"})));
+    }
+
+    #[test]
+    fn an_unknown_outcome_has_an_exit_code_of_its_own_and_a_question_has_none() {
+        let code = |code: &str, is_a_question| failure(&json!({"code": code}), is_a_question).code;
+        for unknown in ["outcome_unknown", "internal"] {
+            assert_eq!((code(unknown, false), code(unknown, true)), (UNKNOWN, FAILURE), "{unknown}");
+        }
+        assert_eq!(code("unavailable", false), NOT_GRANTED, "nothing has happened");
     }
 
     #[tokio::test]
@@ -150,7 +174,10 @@ mod tests {
         // The kernel accepts the connection, and no process answers.
         let silent = api.call(Call::post(&["claims"])).await.unwrap_err();
         let message = format!("{url} did not answer within 0.1 s; it may have done what it was asked");
-        assert_eq!((silent.code, silent.message), (UNREACHABLE, message));
+        assert_eq!((silent.code, silent.message), (UNKNOWN, message));
+        let silent = api.call(Call::get(&["claims"])).await.unwrap_err();
+        let message = format!("{url} did not answer within 0.1 s");
+        assert_eq!((silent.code, silent.message), (UNREACHABLE, message), "a question changes nothing");
 
         let api = BucketClient { timeout: TIMEOUT, ..api };
         let breaks_off = async {
@@ -165,7 +192,7 @@ mod tests {
             answer = call => answer.unwrap_err(),
             () = breaks_off => unreachable!("it goes on for ever"),
         };
-        assert_eq!(broken.code, UNREACHABLE);
+        assert_eq!(broken.code, UNKNOWN);
         assert!(
             broken.message.starts_with(&format!("{url} broke off before it answered: ")),
             "{}",

@@ -23,7 +23,7 @@ use self::queue_line::QueueLine;
 use self::signals::Signals;
 use super::common::duration;
 use super::common::target::Target;
-use super::exit::{FAILURE, Failure, LOST, NOT_GRANTED, USAGE, complain};
+use super::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, USAGE, complain};
 
 /// The command was found but could not be started.
 const CANNOT_EXECUTE: u8 = 126;
@@ -55,6 +55,7 @@ Exit codes: that of the command, or
    1 failure
    2 wrong usage
   69 the server cannot be reached
+  74 --steal: nobody knows whether the lock was taken
   75 not granted (--if-available, --timeout)
   76 the lock was lost
  126 the command cannot be executed
@@ -255,6 +256,7 @@ fn not_granted(error: RequestError) -> Failure {
     let code = match error {
         RequestError::Unavailable(_) | RequestError::TimedOut | RequestError::Closed => NOT_GRANTED,
         RequestError::NotSupported(_) | RequestError::Quota(_) => USAGE,
+        RequestError::OutcomeUnknown => UNKNOWN,
         _ => FAILURE,
     };
     Failure::new(code, error)

@@ -4,6 +4,7 @@ use lockhouse::{BucketKey, FencingToken, Name};
 
 use crate::http::calls::bucket;
 use crate::http::dto::Assignment;
+use crate::http::problem::Problem;
 use crate::http::request::decode::ApiResult;
 use crate::state::AppState;
 
@@ -23,5 +24,10 @@ pub(crate) async fn unassign(
     token: Option<u64>,
 ) -> ApiResult<bool> {
     let token = token.map(FencingToken::new);
-    Ok(bucket(state, key)?.claims().unassign(resource, token).await?)
+    let unassigned = bucket(state, key)?.claims().unassign(resource, token).await;
+    // Without a token a repeat may take back a later assignment.
+    unassigned.map_err(|error| match token {
+        Some(_) => error.into(),
+        None => Box::<Problem>::from(error).never_again(),
+    })
 }

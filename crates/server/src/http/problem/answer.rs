@@ -84,6 +84,22 @@ pub(crate) struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     retry_after_ms: Option<u64>,
+    /// After how long a request with an `Idempotency-Key` may be sent again; all others may not.
+    #[serde(skip)]
+    with_key: Option<Duration>,
+}
+
+/// A problem whose request may be sent again if it has an `Idempotency-Key`, as an extension of the response.
+#[derive(Clone)]
+struct RetryWithKey(Box<Problem>, Duration);
+
+/// The same problem, for a request that has an `Idempotency-Key`: if that makes it harmless to send the request
+/// again, the problem says when.
+pub(crate) fn advise_with_key(mut response: Response) -> Response {
+    match response.extensions_mut().remove() {
+        Some(RetryWithKey(problem, pause)) => problem.retry_after(pause).into_response(),
+        None => response,
+    }
 }
 
 impl Problem {
@@ -106,6 +122,7 @@ impl Problem {
             assignment: None,
             expires_at: None,
             retry_after_ms: None,
+            with_key: None,
         })
     }
 
@@ -205,6 +222,18 @@ impl Problem {
         self.retry_after_ms = Some(announced_ms(pause));
         self
     }
+
+    /// As [`retry_after`](Self::retry_after), for requests that have an `Idempotency-Key` alone.
+    pub(crate) fn retry_with_key(mut self: Box<Self>, pause: Duration) -> Box<Self> {
+        self.with_key = Some(pause);
+        self
+    }
+
+    /// Whatever the request has, to send it again may do something else.
+    pub(crate) fn never_again(mut self: Box<Self>) -> Box<Self> {
+        self.with_key = None;
+        self
+    }
 }
 
 impl From<Violation> for Box<Problem> {
@@ -214,7 +243,7 @@ impl From<Violation> for Box<Problem> {
 }
 
 impl IntoResponse for Box<Problem> {
-    fn into_response(self) -> Response {
+    fn into_response(mut self) -> Response {
         let status = self.code.status();
         // The caller's value is not repeated: it may be a secret in the wrong place.
         let detail = status.is_server_error().then_some(&*self.detail);
@@ -238,6 +267,9 @@ impl IntoResponse for Box<Problem> {
         if let Some(refused) = self.code.refused() {
             response.extensions_mut().insert(refused);
         }
+        if let Some(pause) = self.with_key.take() {
+            response.extensions_mut().insert(RetryWithKey(self, pause));
+        }
         response
     }
 }
@@ -255,6 +287,23 @@ mod tests {
         }
         let schema = serde_json::to_value(<Code as utoipa::PartialSchema>::schema()).unwrap();
         assert_eq!(schema["enum"].as_array().unwrap().len(), KINDS.len(), "a kind for every code");
+    }
+
+    #[test]
+    fn an_unknown_outcome_may_be_asked_again_with_a_key_alone_and_not_where_that_may_do_something_else() {
+        use axum::http::StatusCode;
+        use lockhouse::StoreError;
+
+        let unknown = || Box::<Problem>::from(StoreError::OutcomeUnknown { why: "fenced".to_owned() });
+        let retry = |response: &Response| response.headers().get(header::RETRY_AFTER).cloned();
+        let without = unknown().into_response();
+        assert_eq!((without.status(), retry(&without)), (StatusCode::GATEWAY_TIMEOUT, None));
+        let with = advise_with_key(without);
+        assert_eq!(with.status(), StatusCode::GATEWAY_TIMEOUT);
+        assert_eq!(retry(&with).unwrap(), "1");
+        assert_eq!(retry(&advise_with_key(unknown().never_again().into_response())), None);
+        let refused = Box::<Problem>::from(StoreError::Fenced).into_response();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "nothing has happened");
     }
 
     #[test]

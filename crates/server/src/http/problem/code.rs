@@ -38,6 +38,7 @@ pub(crate) enum Code {
     Recovering,
     Unavailable,
     Closing,
+    OutcomeUnknown,
 }
 
 /// The facts of a code wherever it occurs: its word, its status, its title, and what to do about it.
@@ -143,7 +144,11 @@ pub(crate) const KINDS: &[CodeInfo] = &[
         "Those who held web locks before the restart are bringing them back, so that no name gets two holders. Try again after \
          `Retry-After`. Releasing, renewing and finalizing work meanwhile."),
     kind(Code::Unavailable, "unavailable", StatusCode::SERVICE_UNAVAILABLE, "The store refuses",
-        "What is to be durable cannot be kept now, such as on a full disk. Nothing is lost; try again after `Retry-After`."),
+        "What is to be durable cannot be kept now, such as on a full disk. Nothing has happened; try again after `Retry-After`."),
     kind(Code::Closing, "closing", StatusCode::SERVICE_UNAVAILABLE, "The server stops",
         "Nothing new is granted any more. Try again in a moment, with the server that comes after it."),
+    kind(Code::OutcomeUnknown, "outcome_unknown", StatusCode::GATEWAY_TIMEOUT, "Nobody knows whether it happened",
+        "The call was carried out, and the store was lost before it told whether that is kept: it may have happened, or not. With `Retry-After` the same \
+         request with the same `Idempotency-Key` may be sent again, to the server that comes after this one. Without, send only what is harmless when \
+         done twice, and look what is held before anything else."),
 ];

@@ -39,6 +39,11 @@ impl From<StoreError> for Box<Problem> {
                 Problem::new(Code::Unavailable, why).retry_after(retry_after)
             }
             StoreError::Closed => closing(),
+            StoreError::OutcomeUnknown { why } => {
+                Problem::new(Code::OutcomeUnknown, format!("nobody knows whether it happened: {why}"))
+                    .retry_with_key(RESTART)
+            }
+            // Nothing has happened.
             error => Problem::new(Code::Unavailable, error.to_string()).retry_after(RESTART),
         }
     }
