@@ -191,7 +191,7 @@ function readNotice(frame) {
       return {
         type: "granted",
         id: positive(frame, "id"),
-        token: count(frame, "token"),
+        token: positive(frame, "token"),
         ticket: frame.ticket == null ? void 0 : text(frame, "ticket")
       };
     case "refused":
@@ -228,7 +228,7 @@ function readError(frame) {
     ...typeof field === "string" && { field },
     ...typeof value === "string" && { value },
     ...typeof rule === "string" && { rule },
-    ...typeof retryAfterMs === "number" && { retryAfterMs }
+    ...retryAfterMs != null && { retryAfterMs: count(frame, "retryAfterMs") }
   };
   const message = typeof frame.message === "string" ? frame.message : detail.code;
   return { type: "error", id: frame.id == null ? 0 : positive(frame, "id"), detail, message };
@@ -517,8 +517,9 @@ function utf8Length(text2) {
 }
 
 // src/timers.ts
+var LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 function setQuietTimeout(task, ms) {
-  const timer = setTimeout(task, ms);
+  const timer = setTimeout(task, Math.min(ms, LONGEST_TIMEOUT_MS));
   if (typeof timer === "object") timer.unref?.();
   return timer;
 }
@@ -1131,7 +1132,7 @@ function pickScheduler() {
 // src/agent.ts
 var OPEN_LIMIT = 262144;
 var FRAME_OVERHEAD_BYTES = 64;
-var LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+var LONGEST_TIMEOUT_MS2 = 2 ** 31 - 1;
 var Agent = class {
   #clientId;
   #session;
@@ -1231,7 +1232,7 @@ var Agent = class {
     const { signal, loss, timeout } = request.ask;
     const forget = signal && addAbortAlgorithm(signal, () => this.#withdraw(request, signal.reason));
     const forgetLoss = loss && addAbortAlgorithm(loss, () => this.#withdraw(request, loss.reason));
-    const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#session.isRecovering)), timeout);
+    const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS2 ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#session.isRecovering)), timeout);
     request.unwatch = () => {
       forget?.();
       forgetLoss?.();
@@ -1477,6 +1478,42 @@ function outcomeUnknown(ask) {
   return domError("OperationError", `outcome unknown: the server was lost while ${name} was being stolen`);
 }
 
+// src/answers.ts
+function textOf(body, member) {
+  const value = body[member];
+  if (typeof value !== "string") throw unusable(member);
+  return value;
+}
+function countOf(body, member) {
+  const value = body[member];
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) throw unusable(member);
+  return value;
+}
+function tokenOf(body) {
+  const token = countOf(body, "fencingToken");
+  if (token === 0) throw unusable("fencingToken");
+  return token;
+}
+function countIfAny(body, member) {
+  return body[member] == null ? null : countOf(body, member);
+}
+function instantOf(body, member) {
+  const instant = new Date(textOf(body, member));
+  if (Number.isNaN(instant.getTime())) throw unusable(member);
+  return instant;
+}
+function instantIfAny(body, member) {
+  return body[member] == null ? void 0 : instantOf(body, member);
+}
+function listOf(body, member) {
+  const value = body[member];
+  if (!Array.isArray(value) || value.some((item) => typeof item !== "object" || item === null)) throw unusable(member);
+  return value;
+}
+function unusable(member) {
+  return domError("NetworkError", `The lock server's answer cannot be used: ${member} is missing or impossible`);
+}
+
 // src/problems.ts
 var ProblemError = class extends Error {
   /** What went wrong, for programs: `locked`, `claim_lost`, … */
@@ -1490,6 +1527,14 @@ var ProblemError = class extends Error {
   }
 };
 var UnreachableError = class extends ProblemError {
+};
+var OutcomeUnknownError = class extends ProblemError {
+  /** After how many milliseconds the same call may be made again, if the server says so. */
+  retryAfterMs;
+  constructor(code, status, message, retryAfterMs, options) {
+    super(code, status, message, options);
+    this.retryAfterMs = retryAfterMs;
+  }
 };
 var InvalidError = class extends ProblemError {
   field;
@@ -1510,7 +1555,7 @@ var LockedError = class extends ProblemError {
       kind: String(conflict.kind),
       id: String(conflict.id),
       holders: list(conflict.holders).map(readHolder),
-      queued: Number(conflict.queued ?? 0)
+      queued: countIfAny(conflict, "queued") ?? 0
     }));
   }
   /** Those who hold any of the records. */
@@ -1526,7 +1571,7 @@ var ClaimedError = class extends ProblemError {
   constructor(code, status, message, body) {
     super(code, status, message);
     this.holder = list(body.holders).map(readHolder)[0];
-    this.expiresAt = optionalDate(body.expiresAt) ?? this.holder?.expiresAt;
+    this.expiresAt = instantIfAny(body, "expiresAt") ?? this.holder?.expiresAt;
   }
 };
 var BusyError = class extends ProblemError {
@@ -1536,7 +1581,7 @@ var BusyError = class extends ProblemError {
   constructor(code, status, message, body) {
     super(code, status, message);
     this.holders = list(body.holders).map(readHolder);
-    this.queued = Number(body.queued ?? 0);
+    this.queued = countIfAny(body, "queued") ?? 0;
   }
 };
 var AlreadyAssignedError = class extends ProblemError {
@@ -1562,6 +1607,7 @@ var RecoveringError = class extends UnavailableError {
 var NAMES = {
   ProblemError,
   UnreachableError,
+  OutcomeUnknownError,
   InvalidError,
   LockedError,
   ClaimedError,
@@ -1589,23 +1635,30 @@ var CLASSES = {
   unknown_owner: UnknownOwnerError,
   unauthorized: UnauthorizedError
 };
-function problemError(status, body, retryAfter) {
+function problemError(status, body, retryAfter, isQuestion) {
   const code = optionalText(body.code) ?? `status_${status}`;
   const message = optionalText(body.detail) ?? optionalText(body.title) ?? `The lock server answered with ${status}.`;
   const retryAfterMs = optionalNumber(body.retryAfterMs) ?? secondsToMs(retryAfter);
+  if (!isQuestion && isUnknown(code, status)) return new OutcomeUnknownError(code, status, message, retryAfterMs);
   if (code === "recovering") return new RecoveringError(code, status, message, retryAfterMs);
-  if (code === "rate_limited" || status === 502 || status === 503 || status === 504) {
+  if (code === "rate_limited" || isOfProxy(status)) {
     return new UnavailableError(code, status, message, retryAfterMs);
   }
   return new (CLASSES[code] ?? ProblemError)(code, status, message, body);
 }
+function isUnknown(code, status) {
+  return code === "outcome_unknown" || code === "internal" || code === `status_${status}` && isOfProxy(status);
+}
+function isOfProxy(status) {
+  return status === 502 || status === 503 || status === 504;
+}
 function readHolder(raw) {
-  const expiresAt = optionalDate(raw.expiresAt);
+  const expiresAt = instantIfAny(raw, "expiresAt");
   return {
     kind: raw.kind,
     label: String(raw.label),
     mode: raw.mode,
-    since: new Date(String(raw.since)),
+    since: instantOf(raw, "since"),
     ...typeof raw.owner === "string" && { owner: raw.owner },
     ...expiresAt && { expiresAt },
     ...typeof raw.metadata === "string" && { metadata: raw.metadata }
@@ -1619,9 +1672,6 @@ function optionalText(value) {
 }
 function optionalNumber(value) {
   return typeof value === "number" && value >= 0 ? value : void 0;
-}
-function optionalDate(value) {
-  return typeof value === "string" ? new Date(value) : void 0;
 }
 function secondsToMs(header) {
   return header !== null && /^\d+$/.test(header) ? Number(header) * 1e3 : void 0;
@@ -1640,7 +1690,6 @@ function randomId() {
 // src/caller.ts
 var DEFAULT_TIMEOUT_MS = 3e4;
 var ATTEMPT_MS = 1e4;
-var LONGEST_TIMEOUT_MS2 = 2 ** 31 - 1;
 var Caller = class {
   #base;
   #fetch;
@@ -1668,16 +1717,19 @@ var Caller = class {
     const cancel = new Cancellation(signal, this.#closed);
     const backoff = new Backoff();
     let sentAt;
-    let isUncertain = false;
+    let unknown;
     try {
       for (; ; ) {
-        sentAt = call.once ? sentAt ?? now() : now();
+        sentAt = call.again === "withKey" ? sentAt ?? now() : now();
         const end = await this.#attempt(url, init, endMs, cancel);
-        if (!(end instanceof Error)) return { body: end, sentAt };
-        if (isUncertain && end.code === call.doneBy) return { body: {}, sentAt };
-        isUncertain ||= end instanceof UnreachableError || end.status === 502 || end.status === 504;
-        const pauseMs = pauseBefore(end, backoff);
-        if (pauseMs === void 0 || performance.now() + pauseMs >= endMs) throw end;
+        if (!(end instanceof ProblemError)) return { body: end, sentAt };
+        if (unknown && end.code === call.doneBy) return { body: {}, sentAt };
+        if (end instanceof OutcomeUnknownError) unknown = end;
+        const isOver = unknown !== void 0 && call.again === "never";
+        const pauseMs = isOver ? void 0 : pauseBefore(end, backoff, unknown !== void 0);
+        if (pauseMs === void 0 || performance.now() + pauseMs >= endMs) {
+          throw unknown && !TELLS.has(end.code) ? unknown : end;
+        }
         await cancel.pause(pauseMs);
       }
     } finally {
@@ -1688,30 +1740,56 @@ var Caller = class {
   async #attempt(url, init, endMs, cancel) {
     const fetch = this.#fetch;
     cancel.throwIfCancelled();
+    const isQuestion = init.method === "GET";
     const controller = new AbortController();
+    let isSent = false;
+    let response;
+    let body;
     const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
     const timer = setTimeout(() => controller.abort(), limitMs);
     const forget = cancel.oncancel(() => controller.abort());
     try {
       const key = await this.#keys.now();
       const headers = key === void 0 ? init.headers : { ...init.headers, "Lockhouse-Key": key };
-      const response = await fetch(url, { ...init, headers, signal: controller.signal });
-      const body = await bodyOf(response);
-      return response.ok ? body : problemError(response.status, body, response.headers.get("retry-after"));
+      isSent = true;
+      response = await fetch(url, { ...init, headers, signal: controller.signal });
+      body = await bodyOf(response);
     } catch (cause) {
       cancel.throwIfCancelled();
       const why = controller.signal.aborted ? `no answer within ${Math.round(limitMs)} ms` : String(cause);
-      return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
+      if (isQuestion || !isSent || !hadConnection(cause)) {
+        return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
+      }
+      const message = `Nobody knows whether it happened, as the answer of the lock server was lost: ${why}`;
+      return new OutcomeUnknownError("outcome_unknown", 0, message, void 0, { cause });
     } finally {
       clearTimeout(timer);
       forget();
     }
+    return response.ok ? body : problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
   }
 };
-function initOf({ method, secret, body, once }) {
+var TELLS = /* @__PURE__ */ new Set([
+  "locked",
+  "claimed",
+  "busy",
+  "already_assigned",
+  "claim_lost",
+  "claim_expired",
+  "unknown_owner",
+  "unauthorized",
+  "not_found"
+]);
+var NO_CONNECTION = /* @__PURE__ */ new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
+function hadConnection(error) {
+  const { cause } = error instanceof Error ? error : {};
+  const { code, syscall } = typeof cause === "object" && cause !== null ? cause : {};
+  return !NO_CONNECTION.has(String(code)) && syscall !== "connect";
+}
+function initOf({ method, secret, body, again }) {
   const headers = {};
   if (secret !== void 0) headers.Authorization = `Bearer ${secret}`;
-  if (once) headers["Idempotency-Key"] = randomId();
+  if (again === "withKey") headers["Idempotency-Key"] = randomId();
   if (body === void 0) return { method, headers, credentials: "omit", cache: "no-store" };
   headers["Content-Type"] = "application/json";
   return { method, headers, credentials: "omit", cache: "no-store", body: JSON.stringify(body) };
@@ -1726,10 +1804,14 @@ async function bodyOf(response) {
     return {};
   }
 }
-function pauseBefore(error, backoff) {
+function pauseBefore(error, backoff, isUnknown2) {
+  const { code } = error;
   if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
-  if (error instanceof UnreachableError || error.code === "conflict_in_flight") return backoff.nextMs();
-  return void 0;
+  if (error instanceof OutcomeUnknownError && code !== "internal") {
+    return (error.retryAfterMs ?? 0) + backoff.nextMs();
+  }
+  if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
+  return isUnknown2 && (code === "quota_exceeded" || code === "request_timeout") ? backoff.nextMs() : void 0;
 }
 function toTimeout(value) {
   if (value === void 0) return DEFAULT_TIMEOUT_MS;
@@ -1761,7 +1843,7 @@ var Cancellation = class {
         forget();
         resolve();
       };
-      const timer = setTimeout(done, Math.min(ms, LONGEST_TIMEOUT_MS2));
+      const timer = setTimeout(done, Math.min(ms, LONGEST_TIMEOUT_MS));
       const forget = this.oncancel(done);
     });
     this.throwIfCancelled();
@@ -1773,37 +1855,6 @@ var Cancellation = class {
     for (const listener of [...this.#listeners]) listener();
   }
 };
-
-// src/answers.ts
-function textOf(body, member) {
-  const value = body[member];
-  if (typeof value !== "string") throw unusable(member);
-  return value;
-}
-function countOf(body, member) {
-  const value = body[member];
-  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) throw unusable(member);
-  return value;
-}
-function countIfAny(body, member) {
-  return body[member] == null ? null : countOf(body, member);
-}
-function instantOf(body, member) {
-  const instant = new Date(textOf(body, member));
-  if (Number.isNaN(instant.getTime())) throw unusable(member);
-  return instant;
-}
-function instantIfAny(body, member) {
-  return body[member] == null ? void 0 : instantOf(body, member);
-}
-function listOf(body, member) {
-  const value = body[member];
-  if (!Array.isArray(value) || value.some((item) => typeof item !== "object" || item === null)) throw unusable(member);
-  return value;
-}
-function unusable(member) {
-  return domError("NetworkError", `The lock server's answer cannot be used: ${member} is missing or impossible`);
-}
 
 // src/url.ts
 var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
@@ -1868,12 +1919,12 @@ var Claims = class {
    * Claims a resource, which is a name of the bucket. Nothing waits.
    *
    * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with
-   * RecoveringError or UnavailableError if the timeout did not suffice. A claim whose answer is lost with the
-   * call ends by its TTL.
+   * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it may
+   * have happened. A claim whose answer is lost with the call ends by its TTL.
    */
   async claim(resource, { claimant, ttlMs, metadata, ...options }) {
     const body = { resource: `${resource}`, claimant, ttlMs, metadata };
-    const answer = await this.#caller.call({ method: "POST", path: "claims", body, once: true }, options);
+    const answer = await this.#caller.call({ method: "POST", path: "claims", body, again: "withKey" }, options);
     return new Claim(this, answer.body);
   }
   /**
@@ -1882,7 +1933,7 @@ var Claims = class {
    */
   async renew(resource, token, options = {}) {
     const body = { resource: `${resource}`, token };
-    const answer = await this.#caller.call({ method: "POST", path: "claims/renew", body }, options);
+    const answer = await this.#caller.call({ method: "POST", path: "claims/renew", body, again: "harmless" }, options);
     return instantOf(answer.body, "expiresAt");
   }
   /**
@@ -1891,7 +1942,7 @@ var Claims = class {
    */
   async release(resource, token, options = {}) {
     const body = { resource: `${resource}`, token };
-    const call = { method: "POST", path: "claims/release", body, once: true, doneBy: "claim_expired" };
+    const call = { method: "POST", path: "claims/release", body, again: "withKey", doneBy: "claim_expired" };
     await this.#caller.call(call, options);
   }
   /**
@@ -1903,7 +1954,10 @@ var Claims = class {
    */
   async finalize(resource, token, options = {}) {
     const body = { resource: `${resource}`, token };
-    const answer = await this.#caller.call({ method: "POST", path: "claims/finalize", body, once: true }, options);
+    const answer = await this.#caller.call(
+      { method: "POST", path: "claims/finalize", body, again: "withKey" },
+      options
+    );
     return readAssignment(answer.body);
   }
   /**
@@ -1913,7 +1967,7 @@ var Claims = class {
   async assignment(resource, options = {}) {
     const path = `assignments?resource=${checkedForUrl("resource", `${resource}`)}`;
     try {
-      const { body } = await this.#caller.call({ method: "GET", path }, options);
+      const { body } = await this.#caller.call({ method: "GET", path, again: "harmless" }, options);
       return readAssignment(body);
     } catch (error) {
       if (error instanceof ProblemError && error.code === "not_found") return null;
@@ -1923,11 +1977,15 @@ var Claims = class {
   /**
    * Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without
    * effect if there is none.
+   *
+   * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError, as
+   * the next attempt could take back somebody else's assignment.
    */
   async unassign(resource, { fencingToken, ...options } = {}) {
     const only = fencingToken === void 0 ? "" : `&fencingToken=${fencingToken}`;
     const path = `assignments?resource=${checkedForUrl("resource", `${resource}`)}${only}`;
-    await this.#caller.call({ method: "DELETE", path, once: true }, options);
+    const again = fencingToken === void 0 ? "never" : "withKey";
+    await this.#caller.call({ method: "DELETE", path, again }, options);
   }
 };
 var Claim = class {
@@ -1943,7 +2001,7 @@ var Claim = class {
     this.#resource = textOf(body, "resource");
     this.#claimant = textOf(body, "claimant");
     this.#token = textOf(body, "token");
-    this.#fencingToken = countOf(body, "fencingToken");
+    this.#fencingToken = tokenOf(body);
     this.#expiresAt = instantOf(body, "expiresAt");
   }
   get resource() {
@@ -1982,7 +2040,7 @@ function readAssignment(raw) {
     resource: textOf(raw, "resource"),
     claimant: textOf(raw, "claimant"),
     assignedAt: instantOf(raw, "assignedAt"),
-    fencingToken: countOf(raw, "fencingToken")
+    fencingToken: tokenOf(raw)
   };
 }
 
@@ -2302,7 +2360,7 @@ function readLock(raw) {
     owner: textOf(raw, "owner"),
     label: textOf(raw, "label"),
     since: instantOf(raw, "since"),
-    fencingToken: countOf(raw, "fencingToken"),
+    fencingToken: tokenOf(raw),
     ...expiresAt && { expiresAt },
     ...typeof raw.metadata === "string" && { metadata: raw.metadata }
   };
@@ -2314,7 +2372,7 @@ function readGrant(raw) {
     intent: textOf(raw, "intent"),
     name: textOf(raw, "name"),
     mode: raw.mode == null ? null : textOf(raw, "mode"),
-    fencingToken: countIfAny(raw, "fencingToken"),
+    fencingToken: raw.fencingToken == null ? null : tokenOf(raw),
     how: textOf(raw, "how")
   };
 }
@@ -2322,7 +2380,6 @@ function readGrant(raw) {
 // src/owner.ts
 var BEATS = 3;
 var BEAT_TIMEOUT_MS = 1e4;
-var LONGEST_TIMEOUT_MS3 = 2 ** 31 - 1;
 var Owner = class {
   #caller;
   #facts;
@@ -2386,13 +2443,13 @@ var Owner = class {
    * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own
    * read lock becomes a write lock if it is the only reader. Nothing waits.
    *
-   * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the
-   * timeout did not suffice.
+   * Rejects with a LockedError if others hold one of them, and if the timeout did not suffice with a
+   * RecoveringError or UnavailableError, or an OutcomeUnknownError where it may have happened.
    */
   async lock(targets, { metadata, ...options } = {}) {
     const locks = targets.map(({ kind, id, intent }) => ({ kind, id, intent }));
     const body = { owner: this.id, locks, metadata };
-    const answer = await this.#call({ method: "POST", path: "locks", body, once: true }, options);
+    const answer = await this.#call({ method: "POST", path: "locks", body, again: "withKey" }, options);
     return listOf(answer.body, "locks").map(readGrant);
   }
   /**
@@ -2402,19 +2459,19 @@ var Owner = class {
   async unlock(targets, options = {}) {
     const locks = targets.map(({ kind, id, fencingToken }) => ({ kind, id, fencingToken }));
     const body = { owner: this.id, locks };
-    const answer = await this.#call({ method: "POST", path: "locks/release", body, once: true }, options);
+    const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "withKey" }, options);
     return countOf(answer.body, "released");
   }
   /** Releases all locks of the owner but those that are spared. Resolves to how many were released. */
   async unlockAll({ sparing, ...options } = {}) {
     const spared = sparing?.length ? sparing.map(({ kind, id }) => ({ kind, id })) : void 0;
     const body = { owner: this.id, all: true, sparing: spared };
-    const answer = await this.#call({ method: "POST", path: "locks/release", body, once: true }, options);
+    const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "withKey" }, options);
     return countOf(answer.body, "released");
   }
   /** The locks that the owner holds now. */
   async locks(options = {}) {
-    const answer = await this.#call({ method: "GET", path: this.#path }, options);
+    const answer = await this.#call({ method: "GET", path: this.#path, again: "harmless" }, options);
     return listOf(answer.body, "locks").map(readLock);
   }
   /**
@@ -2422,7 +2479,7 @@ var Owner = class {
    * declined.
    */
   async heartbeat(options = {}) {
-    await this.#call({ method: "POST", path: `${this.#path}/heartbeat` }, options);
+    await this.#call({ method: "POST", path: `${this.#path}/heartbeat`, again: "harmless" }, options);
   }
   /**
    * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be
@@ -2431,7 +2488,8 @@ var Owner = class {
   async end(options = {}) {
     this.#stop(new UnknownOwnerError("unknown_owner", 0, "The owner was ended."));
     try {
-      await this.#caller.call({ method: "DELETE", path: this.#path, secret: this.secret }, options);
+      const call = { method: "DELETE", path: this.#path, secret: this.secret, again: "harmless" };
+      await this.#caller.call(call, options);
     } catch (error) {
       if (!(error instanceof UnknownOwnerError)) throw error;
     }
@@ -2483,7 +2541,7 @@ var Owner = class {
     clearTimeout(this.#timer);
     if (this.#why) return;
     const beatMs = this.#beats ? this.#nextBeatMs - performance.now() : Infinity;
-    const nextMs = Math.min(this.#remainingMs(), beatMs, LONGEST_TIMEOUT_MS3);
+    const nextMs = Math.min(this.#remainingMs(), beatMs);
     this.#timer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
   }
   #look() {
@@ -2525,10 +2583,11 @@ var Offline = class {
    * Begins an owner of locks, such as a user's session. Keep its `id` and `secret` to {@link resume} it.
    *
    * Rejects with a {@link ProblemError}: of class InvalidError for an option that breaks a rule,
-   * UnavailableError or UnreachableError if the timeout did not suffice.
+   * UnavailableError or UnreachableError if the timeout did not suffice, or OutcomeUnknownError where it may
+   * have happened.
    */
   async open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }) {
-    const call = { method: "POST", path: "owners", body: { label, ttlMs, maxMs, metadata }, once: true };
+    const call = { method: "POST", path: "owners", body: { label, ttlMs, maxMs, metadata }, again: "withKey" };
     const { body, sentAt } = await this.#caller.call(call, options);
     const identity = { id: textOf(body, "owner"), secret: textOf(body, "ownerSecret") };
     const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
@@ -2542,8 +2601,9 @@ var Offline = class {
    */
   async resume(id, secret, { heartbeats, ...options } = {}) {
     const path = `owners/${encodeURIComponent(id)}`;
-    const { sentAt } = await this.#caller.call({ method: "POST", path: `${path}/heartbeat`, secret }, options);
-    const { body } = await this.#caller.call({ method: "GET", path, secret }, options);
+    const beat = { method: "POST", path: `${path}/heartbeat`, secret, again: "harmless" };
+    const { sentAt } = await this.#caller.call(beat, options);
+    const { body } = await this.#caller.call({ method: "GET", path, secret, again: "harmless" }, options);
     const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
     return new Owner(this.#caller, facts, heartbeats ?? true);
   }
@@ -2560,7 +2620,7 @@ var Offline = class {
     do {
       const query = cursor === void 0 ? filter : [...filter, `cursor=${encodeURIComponent(cursor)}`];
       const path = query.length === 0 ? "locks" : `locks?${query.join("&")}`;
-      const { body } = await this.#caller.call({ method: "GET", path }, options);
+      const { body } = await this.#caller.call({ method: "GET", path, again: "harmless" }, options);
       yield* listOf(body, "locks").map(readLock);
       cursor = body.next == null ? void 0 : textOf(body, "next");
     } while (cursor !== void 0);
@@ -2828,6 +2888,7 @@ export {
   Lock,
   LockManager,
   LockedError,
+  OutcomeUnknownError,
   ProblemError,
   RecoveringError,
   UnauthorizedError,

@@ -16,6 +16,13 @@ export function countOf(body: ProblemBody, member: string): number {
   return value;
 }
 
+/** The fencing token, which is never 0. */
+export function tokenOf(body: ProblemBody): number {
+  const token = countOf(body, 'fencingToken');
+  if (token === 0) throw unusable('fencingToken');
+  return token;
+}
+
 /** As {@link countOf}; null where there is none. */
 export function countIfAny(body: ProblemBody, member: string): number | null {
   return body[member] == null ? null : countOf(body, member);

@@ -2,26 +2,37 @@ import { addAbortAlgorithm } from './abort.js';
 import { Backoff } from './backoff.js';
 import type { Keys } from './key.js';
 import { type Mark, now } from './lease.js';
-import { type ProblemBody, type ProblemError, problemError, UnavailableError, UnreachableError } from './problems.js';
+import {
+  OutcomeUnknownError,
+  type ProblemBody,
+  ProblemError,
+  problemError,
+  UnavailableError,
+  UnreachableError,
+} from './problems.js';
 import { randomId } from './random.js';
+import { LONGEST_TIMEOUT_MS } from './timers.js';
 import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 
-// Calls of the HTTP API, each tried again as long as that may help. What becomes of one attempt:
+// Calls of the HTTP API, each tried again as long as that may help and does no harm, by the rules of
+// docs/http.md ("What clients send again"). What becomes of one attempt:
 //
 // | the attempt ends with                                  | then                                                 |
 // |--------------------------------------------------------|------------------------------------------------------|
 // | a success                                              | the call resolves                                    |
-// | no connection, a broken one, or silence for 10 s       | again after a growing pause                          |
+// | no connection                                          | again after a growing pause                          |
+// | a broken connection, silence for 10 s, 504             | its outcome is unknown: a call that may be done      |
+// | `outcome_unknown`, 502, 503 or 504 of a proxy          | twice again after a growing pause, another rejects   |
 // | 503 or `rate_limited`, with a time to come again       | again after that and a growing pause                 |
-// | 503 without it, 502 or 504                             | again after a growing pause                          |
 // | 409, as the attempt before is still under way          | again after a growing pause                          |
 // | any other problem                                      | the call rejects with it                             |
 // | the problem that says it is done already, after an     | the call resolves: the attempt before did it         |
 // | attempt whose outcome is unknown                       |                                                      |
 // | an abort of the caller's signal, or of the client      | the call rejects with that reason at once            |
 //
-// A call whose next attempt would come beyond the timeout rejects at once. All pauses have jitter, so that
-// calls that are refused together do not come together. A call that is not to be done twice carries one
+// A call whose next attempt would come beyond the timeout rejects at once. After an attempt whose outcome is
+// unknown it rejects with that, unless the last answer tells what is held. All pauses have jitter, so that calls
+// that are refused together do not come together. A call that is not to be done twice carries one
 // Idempotency-Key over all its attempts, so that the server does it once.
 
 /** How long and for whom a call goes on. */
@@ -38,8 +49,8 @@ export interface Call {
   readonly path: string;
   readonly secret?: string | undefined;
   readonly body?: unknown;
-  /** Whether doing it twice would make a difference. */
-  readonly once?: boolean;
+  /** Whether it may be done twice: by its nature, by an Idempotency-Key, or not once it may have been done. */
+  readonly again: 'harmless' | 'withKey' | 'never';
   /** The code of the problem that says that it is done already. */
   readonly doneBy?: string;
 }
@@ -54,9 +65,6 @@ export interface Answer {
 const DEFAULT_TIMEOUT_MS = 30_000;
 /** How long a single attempt may take. */
 const ATTEMPT_MS = 10_000;
-/** setTimeout takes no longer time. */
-const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
-
 /** Calls the HTTP API of one bucket. */
 export class Caller {
   readonly #base: () => string;
@@ -88,16 +96,19 @@ export class Caller {
     const cancel = new Cancellation(signal, this.#closed);
     const backoff = new Backoff();
     let sentAt: Mark | undefined;
-    let isUncertain = false;
+    let unknown: OutcomeUnknownError | undefined;
     try {
       for (;;) {
-        sentAt = call.once ? (sentAt ?? now()) : now();
+        sentAt = call.again === 'withKey' ? (sentAt ?? now()) : now();
         const end = await this.#attempt(url, init, endMs, cancel);
-        if (!(end instanceof Error)) return { body: end, sentAt };
-        if (isUncertain && end.code === call.doneBy) return { body: {}, sentAt };
-        isUncertain ||= end instanceof UnreachableError || end.status === 502 || end.status === 504;
-        const pauseMs = pauseBefore(end, backoff);
-        if (pauseMs === undefined || performance.now() + pauseMs >= endMs) throw end;
+        if (!(end instanceof ProblemError)) return { body: end, sentAt };
+        if (unknown && end.code === call.doneBy) return { body: {}, sentAt };
+        if (end instanceof OutcomeUnknownError) unknown = end;
+        const isOver = unknown !== undefined && call.again === 'never';
+        const pauseMs = isOver ? undefined : pauseBefore(end, backoff, unknown !== undefined);
+        if (pauseMs === undefined || performance.now() + pauseMs >= endMs) {
+          throw unknown && !TELLS.has(end.code) ? unknown : end;
+        }
         await cancel.pause(pauseMs);
       }
     } finally {
@@ -110,34 +121,66 @@ export class Caller {
     // Called as a plain function, as fetch wants to be.
     const fetch = this.#fetch;
     cancel.throwIfCancelled();
+    const isQuestion = init.method === 'GET';
     const controller = new AbortController();
+    let isSent = false;
+    let response: ResponseLike;
+    let body: ProblemBody;
     const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
     const timer = setTimeout(() => controller.abort(), limitMs);
     const forget = cancel.oncancel(() => controller.abort());
     try {
       const key = await this.#keys.now();
       const headers = key === undefined ? init.headers : { ...init.headers, 'Lockhouse-Key': key };
-      const response = await fetch(url, { ...init, headers, signal: controller.signal });
-      const body = await bodyOf(response);
-      return response.ok ? body : problemError(response.status, body, response.headers.get('retry-after'));
+      isSent = true;
+      response = await fetch(url, { ...init, headers, signal: controller.signal });
+      body = await bodyOf(response);
     } catch (cause) {
       cancel.throwIfCancelled();
       const why = controller.signal.aborted ? `no answer within ${Math.round(limitMs)} ms` : String(cause);
-      return new UnreachableError('unreachable', 0, `The lock server cannot be reached: ${why}`, { cause });
+      if (isQuestion || !isSent || !hadConnection(cause)) {
+        return new UnreachableError('unreachable', 0, `The lock server cannot be reached: ${why}`, { cause });
+      }
+      const message = `Nobody knows whether it happened, as the answer of the lock server was lost: ${why}`;
+      return new OutcomeUnknownError('outcome_unknown', 0, message, undefined, { cause });
     } finally {
       clearTimeout(timer);
       forget();
     }
+    return response.ok ? body : problemError(response.status, body, response.headers.get('retry-after'), isQuestion);
   }
+}
+
+/** The problems that tell what is held, whatever became of an attempt before. */
+const TELLS = new Set([
+  'locked',
+  'claimed',
+  'busy',
+  'already_assigned',
+  'claim_lost',
+  'claim_expired',
+  'unknown_owner',
+  'unauthorized',
+  'not_found',
+]);
+
+/** The codes of Node's errors for which no connection was made. */
+const NO_CONNECTION = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
+
+/** Whether there may have been a connection when fetch failed like that. Browsers do not tell. */
+function hadConnection(error: unknown): boolean {
+  const { cause } = error instanceof Error ? error : {};
+  const { code, syscall } = (typeof cause === 'object' && cause !== null ? cause : {}) as Record<string, unknown>;
+  return !NO_CONNECTION.has(String(code)) && syscall !== 'connect';
 }
 
 /** What of it does not change between attempts. */
 type Init = Omit<FetchInit, 'signal'>;
 
-function initOf({ method, secret, body, once }: Call): Init {
+function initOf({ method, secret, body, again }: Call): Init {
   const headers: Record<string, string> = {};
   if (secret !== undefined) headers.Authorization = `Bearer ${secret}`;
-  if (once) headers['Idempotency-Key'] = randomId();
+  if (again === 'withKey') headers['Idempotency-Key'] = randomId();
   if (body === undefined) return { method, headers, credentials: 'omit', cache: 'no-store' };
   headers['Content-Type'] = 'application/json';
   // JSON.stringify writes a lone surrogate as its escape, so names survive.
@@ -157,11 +200,18 @@ async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
   }
 }
 
-/** Milliseconds to wait before another attempt; undefined if none would help. */
-function pauseBefore(error: ProblemError, backoff: Backoff): number | undefined {
+/**
+ * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a bound
+ * that is reached is waited out, too.
+ */
+function pauseBefore(error: ProblemError, backoff: Backoff, isUnknown: boolean): number | undefined {
+  const { code } = error;
   if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
-  if (error instanceof UnreachableError || error.code === 'conflict_in_flight') return backoff.nextMs();
-  return undefined;
+  if (error instanceof OutcomeUnknownError && code !== 'internal') {
+    return (error.retryAfterMs ?? 0) + backoff.nextMs();
+  }
+  if (error instanceof UnreachableError || code === 'conflict_in_flight') return backoff.nextMs();
+  return isUnknown && (code === 'quota_exceeded' || code === 'request_timeout') ? backoff.nextMs() : undefined;
 }
 
 function toTimeout(value: number | undefined): number {

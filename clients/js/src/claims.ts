@@ -1,4 +1,4 @@
-import { countOf, instantOf, textOf } from './answers.js';
+import { instantOf, textOf, tokenOf } from './answers.js';
 import type { Caller, CallOptions } from './caller.js';
 import { type ProblemBody, ProblemError } from './problems.js';
 import { checkedForUrl } from './url.js';
@@ -35,12 +35,12 @@ export class Claims {
    * Claims a resource, which is a name of the bucket. Nothing waits.
    *
    * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with
-   * RecoveringError or UnavailableError if the timeout did not suffice. A claim whose answer is lost with the
-   * call ends by its TTL.
+   * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it may
+   * have happened. A claim whose answer is lost with the call ends by its TTL.
    */
   async claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim> {
     const body = { resource: `${resource}`, claimant, ttlMs, metadata };
-    const answer = await this.#caller.call({ method: 'POST', path: 'claims', body, once: true }, options);
+    const answer = await this.#caller.call({ method: 'POST', path: 'claims', body, again: 'withKey' }, options);
     return new Claim(this, answer.body);
   }
 
@@ -50,7 +50,7 @@ export class Claims {
    */
   async renew(resource: string, token: string, options: CallOptions = {}): Promise<Date> {
     const body = { resource: `${resource}`, token };
-    const answer = await this.#caller.call({ method: 'POST', path: 'claims/renew', body }, options);
+    const answer = await this.#caller.call({ method: 'POST', path: 'claims/renew', body, again: 'harmless' }, options);
     return instantOf(answer.body, 'expiresAt');
   }
 
@@ -60,7 +60,7 @@ export class Claims {
    */
   async release(resource: string, token: string, options: CallOptions = {}): Promise<void> {
     const body = { resource: `${resource}`, token };
-    const call = { method: 'POST', path: 'claims/release', body, once: true, doneBy: 'claim_expired' } as const;
+    const call = { method: 'POST', path: 'claims/release', body, again: 'withKey', doneBy: 'claim_expired' } as const;
     await this.#caller.call(call, options);
   }
 
@@ -73,7 +73,10 @@ export class Claims {
    */
   async finalize(resource: string, token: string, options: CallOptions = {}): Promise<Assignment> {
     const body = { resource: `${resource}`, token };
-    const answer = await this.#caller.call({ method: 'POST', path: 'claims/finalize', body, once: true }, options);
+    const answer = await this.#caller.call(
+      { method: 'POST', path: 'claims/finalize', body, again: 'withKey' },
+      options,
+    );
     return readAssignment(answer.body);
   }
 
@@ -84,7 +87,7 @@ export class Claims {
   async assignment(resource: string, options: CallOptions = {}): Promise<Assignment | null> {
     const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}`;
     try {
-      const { body } = await this.#caller.call({ method: 'GET', path }, options);
+      const { body } = await this.#caller.call({ method: 'GET', path, again: 'harmless' }, options);
       return readAssignment(body);
     } catch (error) {
       if (error instanceof ProblemError && error.code === 'not_found') return null;
@@ -95,6 +98,9 @@ export class Claims {
   /**
    * Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without
    * effect if there is none.
+   *
+   * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError, as
+   * the next attempt could take back somebody else's assignment.
    */
   async unassign(
     resource: string,
@@ -102,8 +108,10 @@ export class Claims {
   ): Promise<void> {
     const only = fencingToken === undefined ? '' : `&fencingToken=${fencingToken}`;
     const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}${only}`;
-    // Done twice, it would take back an assignment to another claimant in between.
-    await this.#caller.call({ method: 'DELETE', path, once: true }, options);
+    // Done twice, it would take back an assignment to another claimant in between, and a server that was started
+    // since the first attempt knows no keys.
+    const again = fencingToken === undefined ? 'never' : 'withKey';
+    await this.#caller.call({ method: 'DELETE', path, again }, options);
   }
 }
 
@@ -125,7 +133,7 @@ export class Claim {
     this.#resource = textOf(body, 'resource');
     this.#claimant = textOf(body, 'claimant');
     this.#token = textOf(body, 'token');
-    this.#fencingToken = countOf(body, 'fencingToken');
+    this.#fencingToken = tokenOf(body);
     this.#expiresAt = instantOf(body, 'expiresAt');
   }
 
@@ -173,6 +181,6 @@ function readAssignment(raw: ProblemBody): Assignment {
     resource: textOf(raw, 'resource'),
     claimant: textOf(raw, 'claimant'),
     assignedAt: instantOf(raw, 'assignedAt'),
-    fencingToken: countOf(raw, 'fencingToken'),
+    fencingToken: tokenOf(raw),
   };
 }

@@ -120,7 +120,7 @@ export function readNotice(frame: RawFrame): Notice | undefined {
       return {
         type: 'granted',
         id: positive(frame, 'id'),
-        token: count(frame, 'token'),
+        token: positive(frame, 'token'),
         ticket: frame.ticket == null ? undefined : text(frame, 'ticket'),
       };
     case 'refused':
@@ -161,7 +161,7 @@ function readError(frame: RawFrame): Notice {
     ...(typeof field === 'string' && { field }),
     ...(typeof value === 'string' && { value }),
     ...(typeof rule === 'string' && { rule }),
-    ...(typeof retryAfterMs === 'number' && { retryAfterMs }),
+    ...(retryAfterMs != null && { retryAfterMs: count(frame, 'retryAfterMs') }),
   };
   const message = typeof frame.message === 'string' ? frame.message : detail.code;
   return { type: 'error', id: frame.id == null ? 0 : positive(frame, 'id'), detail, message };

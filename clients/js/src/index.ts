@@ -22,6 +22,7 @@ export {
   type Holder,
   InvalidError,
   LockedError,
+  OutcomeUnknownError,
   ProblemError,
   RecoveringError,
   UnauthorizedError,

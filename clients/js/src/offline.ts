@@ -55,10 +55,11 @@ export class Offline {
    * Begins an owner of locks, such as a user's session. Keep its `id` and `secret` to {@link resume} it.
    *
    * Rejects with a {@link ProblemError}: of class InvalidError for an option that breaks a rule,
-   * UnavailableError or UnreachableError if the timeout did not suffice.
+   * UnavailableError or UnreachableError if the timeout did not suffice, or OutcomeUnknownError where it may
+   * have happened.
    */
   async open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }: OwnerOptions): Promise<Owner> {
-    const call = { method: 'POST', path: 'owners', body: { label, ttlMs, maxMs, metadata }, once: true } as const;
+    const call = { method: 'POST', path: 'owners', body: { label, ttlMs, maxMs, metadata }, again: 'withKey' } as const;
     const { body, sentAt } = await this.#caller.call(call, options);
     const identity = { id: textOf(body, 'owner'), secret: textOf(body, 'ownerSecret') };
     const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
@@ -73,8 +74,9 @@ export class Offline {
    */
   async resume(id: string, secret: string, { heartbeats, ...options }: ResumeOptions = {}): Promise<Owner> {
     const path = `owners/${encodeURIComponent(id)}`;
-    const { sentAt } = await this.#caller.call({ method: 'POST', path: `${path}/heartbeat`, secret }, options);
-    const { body } = await this.#caller.call({ method: 'GET', path, secret }, options);
+    const beat = { method: 'POST', path: `${path}/heartbeat`, secret, again: 'harmless' } as const;
+    const { sentAt } = await this.#caller.call(beat, options);
+    const { body } = await this.#caller.call({ method: 'GET', path, secret, again: 'harmless' }, options);
     const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
     return new Owner(this.#caller, facts, heartbeats ?? true);
   }
@@ -92,7 +94,7 @@ export class Offline {
     do {
       const query = cursor === undefined ? filter : [...filter, `cursor=${encodeURIComponent(cursor)}`];
       const path = query.length === 0 ? 'locks' : `locks?${query.join('&')}`;
-      const { body } = await this.#caller.call({ method: 'GET', path }, options);
+      const { body } = await this.#caller.call({ method: 'GET', path, again: 'harmless' }, options);
       yield* listOf(body, 'locks').map(readLock);
       cursor = body.next == null ? undefined : textOf(body, 'next');
     } while (cursor !== undefined);

@@ -37,8 +37,6 @@ export interface ReleaseTarget extends RecordKey {
 const BEATS = 3;
 /** How long one heartbeat may take. */
 const BEAT_TIMEOUT_MS = 10_000;
-/** setTimeout takes no longer time. */
-const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * Who holds offline locks: a user's session, or one business transaction. It lives on the server until
@@ -120,8 +118,8 @@ export class Owner {
    * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own
    * read lock becomes a write lock if it is the only reader. Nothing waits.
    *
-   * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the
-   * timeout did not suffice.
+   * Rejects with a LockedError if others hold one of them, and if the timeout did not suffice with a
+   * RecoveringError or UnavailableError, or an OutcomeUnknownError where it may have happened.
    */
   async lock(
     targets: readonly RecordTarget[],
@@ -129,7 +127,7 @@ export class Owner {
   ): Promise<RecordGrant[]> {
     const locks = targets.map(({ kind, id, intent }) => ({ kind, id, intent }));
     const body = { owner: this.id, locks, metadata };
-    const answer = await this.#call({ method: 'POST', path: 'locks', body, once: true }, options);
+    const answer = await this.#call({ method: 'POST', path: 'locks', body, again: 'withKey' }, options);
     return listOf(answer.body, 'locks').map(readGrant);
   }
 
@@ -140,7 +138,7 @@ export class Owner {
   async unlock(targets: readonly ReleaseTarget[], options: CallOptions = {}): Promise<number> {
     const locks = targets.map(({ kind, id, fencingToken }) => ({ kind, id, fencingToken }));
     const body = { owner: this.id, locks };
-    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, once: true }, options);
+    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'withKey' }, options);
     return countOf(answer.body, 'released');
   }
 
@@ -148,13 +146,13 @@ export class Owner {
   async unlockAll({ sparing, ...options }: CallOptions & { sparing?: readonly RecordKey[] } = {}): Promise<number> {
     const spared = sparing?.length ? sparing.map(({ kind, id }) => ({ kind, id })) : undefined;
     const body = { owner: this.id, all: true, sparing: spared };
-    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, once: true }, options);
+    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'withKey' }, options);
     return countOf(answer.body, 'released');
   }
 
   /** The locks that the owner holds now. */
   async locks(options: CallOptions = {}): Promise<RecordLock[]> {
-    const answer = await this.#call({ method: 'GET', path: this.#path }, options);
+    const answer = await this.#call({ method: 'GET', path: this.#path, again: 'harmless' }, options);
     return listOf(answer.body, 'locks').map(readLock);
   }
 
@@ -163,7 +161,7 @@ export class Owner {
    * declined.
    */
   async heartbeat(options: CallOptions = {}): Promise<void> {
-    await this.#call({ method: 'POST', path: `${this.#path}/heartbeat` }, options);
+    await this.#call({ method: 'POST', path: `${this.#path}/heartbeat`, again: 'harmless' }, options);
   }
 
   /**
@@ -173,7 +171,8 @@ export class Owner {
   async end(options: CallOptions = {}): Promise<void> {
     this.#stop(new UnknownOwnerError('unknown_owner', 0, 'The owner was ended.'));
     try {
-      await this.#caller.call({ method: 'DELETE', path: this.#path, secret: this.secret }, options);
+      const call = { method: 'DELETE', path: this.#path, secret: this.secret, again: 'harmless' } as const;
+      await this.#caller.call(call, options);
     } catch (error) {
       if (!(error instanceof UnknownOwnerError)) throw error;
     }
@@ -233,7 +232,7 @@ export class Owner {
     clearTimeout(this.#timer);
     if (this.#why) return;
     const beatMs = this.#beats ? this.#nextBeatMs - performance.now() : Infinity;
-    const nextMs = Math.min(this.#remainingMs(), beatMs, LONGEST_TIMEOUT_MS);
+    const nextMs = Math.min(this.#remainingMs(), beatMs);
     this.#timer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
   }
 

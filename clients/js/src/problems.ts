@@ -1,6 +1,8 @@
 // The errors of the HTTP API. Each code that a caller may want to act on has a class of its own; any other is
 // a plain ProblemError.
 
+import { countIfAny, instantIfAny, instantOf } from './answers.js';
+
 /** Who holds a name. */
 export interface Holder {
   /** By a Web Lock, an offline lock or a claim. */
@@ -43,8 +45,23 @@ export class ProblemError extends Error {
   }
 }
 
-/** No answer came: the server cannot be reached. Whether the call has had an effect is unknown. */
+/** The server cannot be reached. The call has had no effect. */
 export class UnreachableError extends ProblemError {}
+
+/**
+ * Nobody knows whether the call has had an effect: its answer was lost, or the server lost its store before it
+ * knew. The call was tried again for its timeout if that does no harm. What the server holds tells what has
+ * happened.
+ */
+export class OutcomeUnknownError extends ProblemError {
+  /** After how many milliseconds the same call may be made again, if the server says so. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(code: string, status: number, message: string, retryAfterMs?: number, options?: ErrorOptions) {
+    super(code, status, message, options);
+    this.retryAfterMs = retryAfterMs;
+  }
+}
 
 /** An argument breaks a rule of the server. */
 export class InvalidError extends ProblemError {
@@ -70,7 +87,7 @@ export class LockedError extends ProblemError {
       kind: String(conflict.kind),
       id: String(conflict.id),
       holders: list(conflict.holders).map(readHolder),
-      queued: Number(conflict.queued ?? 0),
+      queued: countIfAny(conflict, 'queued') ?? 0,
     }));
   }
 
@@ -90,7 +107,7 @@ export class ClaimedError extends ProblemError {
   constructor(code: string, status: number, message: string, body: ProblemBody) {
     super(code, status, message);
     this.holder = list(body.holders).map(readHolder)[0];
-    this.expiresAt = optionalDate(body.expiresAt) ?? this.holder?.expiresAt;
+    this.expiresAt = instantIfAny(body, 'expiresAt') ?? this.holder?.expiresAt;
   }
 }
 
@@ -103,7 +120,7 @@ export class BusyError extends ProblemError {
   constructor(code: string, status: number, message: string, body: ProblemBody) {
     super(code, status, message);
     this.holders = list(body.holders).map(readHolder);
-    this.queued = Number(body.queued ?? 0);
+    this.queued = countIfAny(body, 'queued') ?? 0;
   }
 }
 
@@ -143,6 +160,7 @@ export class RecoveringError extends UnavailableError {}
 const NAMES = {
   ProblemError,
   UnreachableError,
+  OutcomeUnknownError,
   InvalidError,
   LockedError,
   ClaimedError,
@@ -173,26 +191,44 @@ const CLASSES: Record<string, new (code: string, status: number, message: string
     unauthorized: UnauthorizedError,
   };
 
-/** Makes the error for an answer that is no success. `retryAfter` is the header of that name. */
-export function problemError(status: number, body: ProblemBody, retryAfter: string | null): ProblemError {
+/**
+ * Makes the error for an answer that is no success. `retryAfter` is the header of that name. Of a question no
+ * outcome is unknown, as it changes nothing.
+ */
+export function problemError(
+  status: number,
+  body: ProblemBody,
+  retryAfter: string | null,
+  isQuestion: boolean,
+): ProblemError {
   const code = optionalText(body.code) ?? `status_${status}`;
   const message = optionalText(body.detail) ?? optionalText(body.title) ?? `The lock server answered with ${status}.`;
   const retryAfterMs = optionalNumber(body.retryAfterMs) ?? secondsToMs(retryAfter);
+  if (!isQuestion && isUnknown(code, status)) return new OutcomeUnknownError(code, status, message, retryAfterMs);
   if (code === 'recovering') return new RecoveringError(code, status, message, retryAfterMs);
-  if (code === 'rate_limited' || status === 502 || status === 503 || status === 504) {
+  if (code === 'rate_limited' || isOfProxy(status)) {
     return new UnavailableError(code, status, message, retryAfterMs);
   }
   return new (CLASSES[code] ?? ProblemError)(code, status, message, body);
 }
 
+/** Whether such an answer leaves open what has become of the call; a proxy does not know it, and has no code. */
+function isUnknown(code: string, status: number): boolean {
+  return code === 'outcome_unknown' || code === 'internal' || (code === `status_${status}` && isOfProxy(status));
+}
+
+function isOfProxy(status: number): boolean {
+  return status === 502 || status === 503 || status === 504;
+}
+
 /** Reads a holder as the server reports it. */
 export function readHolder(raw: ProblemBody): Holder {
-  const expiresAt = optionalDate(raw.expiresAt);
+  const expiresAt = instantIfAny(raw, 'expiresAt');
   return {
     kind: raw.kind as Holder['kind'],
     label: String(raw.label),
     mode: raw.mode as Holder['mode'],
-    since: new Date(String(raw.since)),
+    since: instantOf(raw, 'since'),
     ...(typeof raw.owner === 'string' && { owner: raw.owner }),
     ...(expiresAt && { expiresAt }),
     ...(typeof raw.metadata === 'string' && { metadata: raw.metadata }),
@@ -209,10 +245,6 @@ function optionalText(value: unknown): string | undefined {
 
 function optionalNumber(value: unknown): number | undefined {
   return typeof value === 'number' && value >= 0 ? value : undefined;
-}
-
-function optionalDate(value: unknown): Date | undefined {
-  return typeof value === 'string' ? new Date(value) : undefined;
 }
 
 /** Retry-After in its form of seconds. */

@@ -1,4 +1,4 @@
-import { countIfAny, countOf, instantIfAny, instantOf, textOf } from './answers.js';
+import { instantIfAny, instantOf, textOf, tokenOf } from './answers.js';
 import type { ProblemBody } from './problems.js';
 import type { LockMode } from './types.js';
 
@@ -52,7 +52,7 @@ export function readLock(raw: ProblemBody): RecordLock {
     owner: textOf(raw, 'owner'),
     label: textOf(raw, 'label'),
     since: instantOf(raw, 'since'),
-    fencingToken: countOf(raw, 'fencingToken'),
+    fencingToken: tokenOf(raw),
     ...(expiresAt && { expiresAt }),
     ...(typeof raw.metadata === 'string' && { metadata: raw.metadata }),
   };
@@ -66,7 +66,7 @@ export function readGrant(raw: ProblemBody): RecordGrant {
     intent: textOf(raw, 'intent') as RecordGrant['intent'],
     name: textOf(raw, 'name'),
     mode: raw.mode == null ? null : (textOf(raw, 'mode') as LockMode),
-    fencingToken: countIfAny(raw, 'fencingToken'),
+    fencingToken: raw.fencingToken == null ? null : tokenOf(raw),
     how: textOf(raw, 'how') as RecordGrant['how'],
   };
 }

@@ -216,9 +216,37 @@ describe('the timeout of a call', () => {
     const { client, next } = await scriptedApi(t);
     const claimed = claim(client, { timeout: 400 });
     claimed.catch(() => {});
-    (await next()).drop();
+    (await next()).refuse(409, 'conflict_in_flight');
     (await next()).refuse(503, 'unavailable', { retryAfterMs: 1_000 });
     await assert.rejects(claimed, { name: 'UnavailableError', code: 'unavailable', retryAfterMs: 1_000 });
+  });
+
+  for (const [status, code] of [
+    [503, 'unavailable'],
+    [429, 'rate_limited'],
+    [429, 'quota_exceeded'],
+    [403, 'forbidden'],
+    [401, 'unauthenticated'],
+  ]) {
+    test(`ends it as unknown after a lost answer, whatever ${code} says of a later attempt`, async (t) => {
+      const { client, next } = await scriptedApi(t);
+      const claimed = claim(client, { timeout: 400 });
+      claimed.catch(() => {});
+      (await next()).drop();
+      (await next()).refuse(status, code, { retryAfterMs: 1_000 });
+      // Without a pause of the server's the call is tried again until its end.
+      if (code === 'quota_exceeded') (await next()).refuse(status, code);
+      await assert.rejects(claimed, { name: 'OutcomeUnknownError', code: 'outcome_unknown' });
+    });
+  }
+
+  test('ends it with what is held, as that tells what became of the lost answer', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client, { timeout: 400 });
+    claimed.catch(() => {});
+    (await next()).drop();
+    (await next()).refuse(409, 'claimed', { holders: [] });
+    await assert.rejects(claimed, { name: 'ClaimedError' });
   });
 
   test('ends it at once if the server says that nothing helps before', async (t) => {
@@ -235,8 +263,15 @@ describe('the timeout of a call', () => {
     const claimed = claim(client, { timeout: 200 });
     const { socket } = await next();
     const closed = new Promise((resolve) => socket.once('close', resolve));
-    await assert.rejects(claimed, { name: 'UnreachableError', status: 0, message: /no answer within/ });
+    await assert.rejects(claimed, { name: 'OutcomeUnknownError', status: 0, message: /no answer within/ });
     await closed;
+  });
+
+  test('ends a question that is never answered, which has changed nothing', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const asked = client.claims.assignment('seat', { timeout: 200 });
+    await next();
+    await assert.rejects(asked, { name: 'UnreachableError', status: 0, message: /no answer within/ });
   });
 
   for (const timeout of [0, -1, Number.NaN, 'soon']) {
@@ -390,7 +425,142 @@ describe('the error for a problem', () => {
   test('of a server that cannot be reached has its cause', async (t) => {
     const cause = new TypeError('no route');
     const { client } = await scriptedApi(t, { fetch: () => Promise.reject(cause) });
-    await assert.rejects(claim(client, { timeout: 1 }), { name: 'UnreachableError', code: 'unreachable', cause });
+    const unknown = { name: 'OutcomeUnknownError', code: 'outcome_unknown', status: 0, cause };
+    await assert.rejects(claim(client, { timeout: 1 }), unknown);
+    const question = client.claims.assignment('seat', { timeout: 1 });
+    await assert.rejects(question, { name: 'UnreachableError', code: 'unreachable', cause });
+  });
+
+  test('of a server that does not listen says that nothing has happened', async (t) => {
+    for (const why of [{ code: 'ECONNREFUSED' }, { code: 'ENOTFOUND' }, { code: 'EHOSTUNREACH', syscall: 'connect' }]) {
+      const cause = new TypeError('fetch failed', { cause: why });
+      const { client } = await scriptedApi(t, { fetch: () => Promise.reject(cause) });
+      await assert.rejects(claim(client, { timeout: 1 }), { name: 'UnreachableError', code: 'unreachable', cause });
+    }
+    const { createServer } = await import('node:net');
+    const gone = createServer();
+    await new Promise((resolve) => gone.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${gone.address().port}`;
+    await new Promise((resolve) => gone.close(resolve));
+    const { client } = await scriptedApi(t, {
+      fetch: (target, init) => fetch(`${url}${new URL(target).pathname}`, init),
+    });
+    await assert.rejects(claim(client, { timeout: 300 }), { name: 'UnreachableError', code: 'unreachable' });
+  });
+});
+
+describe('a call whose outcome is unknown', () => {
+  test('is made again with the same key, after the time that the server names', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    const first = await next();
+    const startedAt = performance.now();
+    first.refuse(504, 'outcome_unknown', { retryAfterMs: 300 });
+    const second = await next();
+    assert.ok(performance.now() - startedAt >= 295);
+    assert.equal(second.key, first.key);
+    second.reply(201, CLAIM);
+    await claimed;
+  });
+
+  test('rejects with an error of its own once the timeout is over', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client, { timeout: 400 });
+    (await next()).refuse(504, 'outcome_unknown', { retryAfterMs: 1_000 });
+    const error = await claimed.then(assert.fail, (thrown) => thrown);
+    assert.ok(error instanceof classes.OutcomeUnknownError && error instanceof classes.ProblemError);
+    assert.deepEqual(
+      [error.name, error.code, error.status, error.retryAfterMs, error.message],
+      ['OutcomeUnknownError', 'outcome_unknown', 504, 1_000, 'it is outcome_unknown'],
+    );
+  });
+
+  test('is that of a proxy, and of a server that failed', async (t) => {
+    for (const [status, code] of [
+      [502, 'status_502'],
+      [503, 'status_503'],
+      [504, 'status_504'],
+      [500, 'internal'],
+    ]) {
+      const { client, next } = await scriptedApi(t);
+      const claimed = claim(client, { timeout: code === 'internal' ? 20_000 : 2_000 });
+      claimed.catch(() => {});
+      const call = await next();
+      if (code === 'internal') call.refuse(status, code);
+      else call.reply(status, '<h1>Bad Gateway</h1>', { 'content-type': 'text/html', 'retry-after': '60' });
+      await assert.rejects(claimed, { name: 'OutcomeUnknownError', code, status });
+    }
+  });
+
+  for (const [title, end] of [
+    ['whose connection breaks', (call) => call.drop()],
+    ['whose outcome the server does not know', (call) => call.refuse(504, 'outcome_unknown', { retryAfterMs: 1 })],
+    ['that a proxy did not bring back', (call) => call.reply(502, '')],
+  ]) {
+    test(`is not made again if it takes back whatever is assigned: one ${title}`, async (t) => {
+      const { client, next, calls } = await scriptedApi(t);
+      const unassigned = client.claims.unassign('seat');
+      unassigned.catch(() => {});
+      const call = await next();
+      assert.equal(call.key, undefined);
+      end(call);
+      await assert.rejects(unassigned, { name: 'OutcomeUnknownError' });
+      assert.equal(calls.length, 1);
+      const only = client.claims.unassign('seat', { fencingToken: 7 });
+      end(await next());
+      (await next()).reply(200, { unassigned: true });
+      await only;
+    });
+  }
+
+  test('is made again if it was refused before it could be done', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const unassigned = client.claims.unassign('seat');
+    (await next()).refuse(503, 'unavailable', { retryAfterMs: 1 });
+    (await next()).reply(200, { unassigned: true });
+    await unassigned;
+  });
+});
+
+describe('an impossible number or date', () => {
+  const NUMBERS = ['-1', '1.5', '9007199254740992', '18446744073709551615', '1e400', '"1"'];
+  const lost = (member) => ({ name: 'NetworkError', message: new RegExp(`${member} is missing or impossible`) });
+
+  for (const number of [...NUMBERS, '0']) {
+    test(`${number} as a fencing token is an error that names it`, async (t) => {
+      const { client, next } = await scriptedApi(t);
+      const claimed = claim(client);
+      (await next()).reply(201, JSON.stringify(CLAIM).replace('"fencingToken":7', `"fencingToken":${number}`));
+      await assert.rejects(claimed, lost('fencingToken'));
+    });
+  }
+
+  for (const number of NUMBERS) {
+    test(`${number} in a refusal is an error that names it`, async (t) => {
+      const { client, next } = await scriptedApi(t);
+      const claimed = claim(client);
+      (await next()).reply(409, `{"code":"busy","queued":${number},"holders":[]}`);
+      await assert.rejects(claimed, lost('queued'));
+      const other = claim(client);
+      (await next()).reply(409, '{"code":"claimed","holders":[{"since":"9999999-01-01"}]}');
+      await assert.rejects(other, lost('since'));
+    });
+  }
+
+  test('as a time to come again is no pause', async (t) => {
+    for (const number of ['-1', '"1"', 'null']) {
+      const { client, next } = await scriptedApi(t);
+      const claimed = claim(client);
+      (await next()).reply(503, `{"code":"unavailable","retryAfterMs":${number}}`);
+      (await next()).reply(201, CLAIM);
+      await claimed;
+    }
+    for (const number of ['1e400', '18446744073709551615']) {
+      const { client, next } = await scriptedApi(t);
+      const claimed = claim(client);
+      (await next()).reply(503, `{"code":"unavailable","retryAfterMs":${number}}`);
+      await assert.rejects(claimed, { name: 'UnavailableError' });
+    }
   });
 });
 

@@ -19,6 +19,7 @@ describe('what a server does wrong', () => {
     'a repeated number': grant({ seq: 0 }),
     'a fraction for a number': grant({ seq: 1.5 }),
     'no token': grant({ token: undefined }),
+    'a token of 0': grant({ token: 0 }),
     'a token that no number holds': grant({ token: 2 ** 53 }),
     'an id of the wrong type': grant({ id: '1' }),
     'a grant that was never asked for': grant({ id: 99 }),

@@ -2,6 +2,8 @@ import type { ProblemBody } from './problems.js';
 export declare function textOf(body: ProblemBody, member: string): string;
 /** An integer of at least 0 that JavaScript holds exactly. */
 export declare function countOf(body: ProblemBody, member: string): number;
+/** The fencing token, which is never 0. */
+export declare function tokenOf(body: ProblemBody): number;
 /** As {@link countOf}; null where there is none. */
 export declare function countIfAny(body: ProblemBody, member: string): number | null;
 export declare function instantOf(body: ProblemBody, member: string): Date;

@@ -15,8 +15,8 @@ export interface Call {
     readonly path: string;
     readonly secret?: string | undefined;
     readonly body?: unknown;
-    /** Whether doing it twice would make a difference. */
-    readonly once?: boolean;
+    /** Whether it may be done twice: by its nature, by an Idempotency-Key, or not once it may have been done. */
+    readonly again: 'harmless' | 'withKey' | 'never';
     /** The code of the problem that says that it is done already. */
     readonly doneBy?: string;
 }

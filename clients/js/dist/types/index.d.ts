@@ -9,7 +9,7 @@ export { ExtendedLockManager, LockManager } from './lock-manager.js';
 export type { LocksFilter, Offline, OwnerOptions, ResumeOptions } from './offline.js';
 export type { Owner, ReleaseTarget } from './owner.js';
 export { currentPartition } from './partition.js';
-export { AlreadyAssignedError, BusyError, ClaimExpiredError, ClaimedError, ClaimLostError, type Conflict, type Holder, InvalidError, LockedError, ProblemError, RecoveringError, UnauthorizedError, UnavailableError, UnknownOwnerError, UnreachableError, } from './problems.js';
+export { AlreadyAssignedError, BusyError, ClaimExpiredError, ClaimedError, ClaimLostError, type Conflict, type Holder, InvalidError, LockedError, OutcomeUnknownError, ProblemError, RecoveringError, UnauthorizedError, UnavailableError, UnknownOwnerError, UnreachableError, } from './problems.js';
 export type { RecordGrant, RecordKey, RecordLock, RecordTarget } from './records.js';
 export type { LockTarget, LockTargets } from './request-all.js';
 export type { ConnectionState, FetchInit, FetchLike, HeldLockCallback, LockGrantedCallback, LockInfo, LockManagerSnapshot, LockMode, LockOptions, RequestOptions, ResponseLike, WaitingOptions, WebSocketConstructor, WebSocketLike, } from './types.js';

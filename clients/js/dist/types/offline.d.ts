@@ -41,7 +41,8 @@ export declare class Offline {
      * Begins an owner of locks, such as a user's session. Keep its `id` and `secret` to {@link resume} it.
      *
      * Rejects with a {@link ProblemError}: of class InvalidError for an option that breaks a rule,
-     * UnavailableError or UnreachableError if the timeout did not suffice.
+     * UnavailableError or UnreachableError if the timeout did not suffice, or OutcomeUnknownError where it may
+     * have happened.
      */
     open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }: OwnerOptions): Promise<Owner>;
     /**

@@ -49,8 +49,8 @@ export declare class Owner {
      * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own
      * read lock becomes a write lock if it is the only reader. Nothing waits.
      *
-     * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the
-     * timeout did not suffice.
+     * Rejects with a LockedError if others hold one of them, and if the timeout did not suffice with a
+     * RecoveringError or UnavailableError, or an OutcomeUnknownError where it may have happened.
      */
     lock(targets: readonly RecordTarget[], { metadata, ...options }?: CallOptions & {
         metadata?: string | undefined;

@@ -31,8 +31,18 @@ export declare class ProblemError extends Error {
     readonly status: number;
     constructor(code: string, status: number, message: string, options?: ErrorOptions);
 }
-/** No answer came: the server cannot be reached. Whether the call has had an effect is unknown. */
+/** The server cannot be reached. The call has had no effect. */
 export declare class UnreachableError extends ProblemError {
+}
+/**
+ * Nobody knows whether the call has had an effect: its answer was lost, or the server lost its store before it
+ * knew. The call was tried again for its timeout if that does no harm. What the server holds tells what has
+ * happened.
+ */
+export declare class OutcomeUnknownError extends ProblemError {
+    /** After how many milliseconds the same call may be made again, if the server says so. */
+    readonly retryAfterMs: number | undefined;
+    constructor(code: string, status: number, message: string, retryAfterMs?: number, options?: ErrorOptions);
 }
 /** An argument breaks a rule of the server. */
 export declare class InvalidError extends ProblemError {
@@ -90,7 +100,10 @@ export declare class UnavailableError extends ProblemError {
 /** The server has been restarted and waits for the holders from before, so that no name gets two of them. */
 export declare class RecoveringError extends UnavailableError {
 }
-/** Makes the error for an answer that is no success. `retryAfter` is the header of that name. */
-export declare function problemError(status: number, body: ProblemBody, retryAfter: string | null): ProblemError;
+/**
+ * Makes the error for an answer that is no success. `retryAfter` is the header of that name. Of a question no
+ * outcome is unknown, as it changes nothing.
+ */
+export declare function problemError(status: number, body: ProblemBody, retryAfter: string | null, isQuestion: boolean): ProblemError;
 /** Reads a holder as the server reports it. */
 export declare function readHolder(raw: ProblemBody): Holder;
