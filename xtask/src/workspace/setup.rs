@@ -1,4 +1,4 @@
-//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL.
+//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, strace.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,11 @@ const NODE_MAJOR: u32 = 20;
 
 /// Installs missing tools, or says how to.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    println!("── setup    Node, Chromium, PostgreSQL, npm packages");
+    println!("── setup    Node, Chromium, PostgreSQL, strace, npm packages");
     node()?;
     chromium()?;
     postgres()?;
+    strace()?;
     packages(root)
 }
 
@@ -56,6 +57,14 @@ fn postgres() -> Result<()> {
 
 /// Where Debian puts what a server needs; not on the path.
 const POSTGRES_PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+
+/// Lets writes and syncs of a server fail. There is none but for Linux, and the tests that need it are for Linux.
+fn strace() -> Result<()> {
+    if !cfg!(target_os = "linux") || shell::exists("strace") {
+        return Ok(());
+    }
+    install("strace", "the tests of failing disks need it", "strace")
+}
 
 /// Installs a package of Debian, if this is Debian and we may.
 fn install(program: &str, why: &str, package: &str) -> Result<()> {

@@ -66,6 +66,13 @@ impl Api {
         self.client = client();
     }
 
+    /// Another server at the address of one that has ended, with connections of its own.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn start_again(&mut self) {
+        self.server.start_again();
+        self.client = client();
+    }
+
     /// `path` below the bucket, or from the root if it begins with a slash.
     pub(crate) async fn send(
         &self,
@@ -74,6 +81,17 @@ impl Api {
         headers: &[(&str, &str)],
         body: Option<String>,
     ) -> Answer {
+        self.try_send(method, path, headers, body).await.unwrap()
+    }
+
+    /// As [`send`](Self::send), of a server that may go.
+    pub(crate) async fn try_send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> reqwest::Result<Answer> {
         let base = if path.starts_with('/') {
             self.server.url()
         } else {
@@ -86,12 +104,12 @@ impl Api {
         if let Some(body) = body {
             request = request.body(body);
         }
-        let response = request.send().await.unwrap();
+        let response = request.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.unwrap();
+        let text = response.text().await?;
         traces::answer(&text);
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Answer { status, headers, body }
+        Ok(Answer { status, headers, body })
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

@@ -8,6 +8,8 @@ mod commands;
 mod disk;
 mod docs;
 mod edges;
+#[cfg(target_os = "linux")]
+mod failing_disk;
 mod locks;
 mod places;
 #[path = "../process/mod.rs"]

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use traces::Kind;
@@ -72,8 +72,29 @@ impl ServerProcess {
         Self::listen("0", lease, Keeps::Nothing, &options.iter().map(|o| (*o).to_owned()).collect::<Vec<_>>())
     }
 
+    /// As [`over_file`](Self::over_file), with a disk that fails; the end of the process, if that comes before it
+    /// listens.
+    #[allow(dead_code, reason = "not every test that has a server has it fail")]
+    pub(crate) fn over_failing(
+        lease: &'static str,
+        file: PathBuf,
+        failure: &DiskFailure,
+    ) -> Result<Self, ExitStatus> {
+        Self::try_listen(failure.command(), "0", lease, Keeps::InFileOf(file), &[])
+    }
+
     fn listen(port: &str, lease: &'static str, keeps: Keeps, options: &[String]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+        let command = Command::new(PROGRAM);
+        Self::try_listen(command, port, lease, keeps, options).unwrap_or_else(|end| panic!("it ended: {end}"))
+    }
+
+    fn try_listen(
+        mut command: Command,
+        port: &str,
+        lease: &'static str,
+        keeps: Keeps,
+        options: &[String],
+    ) -> Result<Self, ExitStatus> {
         command.args(["serve", "--lease", lease, "--listen", &format!("127.0.0.1:{port}")]).args(options);
         match &keeps {
             Keeps::InFile(folder) => over(&mut command, &folder.file()),
@@ -85,13 +106,15 @@ impl ServerProcess {
         traces::leave_log(&mut command);
         let mut child = command.spawn().unwrap();
         let mut first = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        if BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap() == 0 {
+            return Err(child.wait().unwrap());
+        }
         let port = first.trim().strip_prefix("listening http://127.0.0.1:").unwrap().to_owned();
         if let Keeps::InFile(_) | Keeps::InFileOf(_) = keeps {
             let operator = lockhouse_server::operator_file(&keeps.file());
             traces::secret(Kind::OperatorSecret, &std::fs::read_to_string(operator).unwrap());
         }
-        Self { child, lease, port, keeps, options: options.to_vec() }
+        Ok(Self { child, lease, port, keeps, options: options.to_vec() })
     }
 
     /// The database file.
@@ -114,6 +137,12 @@ impl ServerProcess {
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Waits until it has ended by itself.
+    #[allow(dead_code, reason = "not every test that has a server waits for its end")]
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
     }
 
     /// SIGSTOP; returns when no thread runs any more.
@@ -149,6 +178,29 @@ impl ServerProcess {
     pub(crate) fn start_again(&mut self) {
         let keeps = std::mem::replace(&mut self.keeps, Keeps::Nothing);
         *self = Self::listen(&self.port, self.lease, keeps, &self.options);
+    }
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_lockhouse");
+
+/// The failure of one system call on one file with EIO, by strace.
+#[allow(dead_code, reason = "not every test that has a server has it fail")]
+pub(crate) struct DiskFailure {
+    pub(crate) call: &'static str,
+    pub(crate) file: PathBuf,
+    /// The number of the call in its thread, from 1.
+    pub(crate) nth: u32,
+}
+
+impl DiskFailure {
+    fn command(&self) -> Command {
+        let Self { call, file, nth } = self;
+        let mut command = Command::new("strace");
+        // The tracer is a grandchild, so that the server itself is the child that is killed and waited for.
+        command.args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", "signal=none", "-P"]).arg(file);
+        command.arg(format!("--trace={call}")).arg(format!("--inject={call}:error=EIO:when={nth}"));
+        command.arg(PROGRAM);
+        command
     }
 }
 

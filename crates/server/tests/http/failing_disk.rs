@@ -1,0 +1,176 @@
+//! A disk that fails under a running server. strace has one write or sync of the database or its log fail with
+//! EIO: nobody then knows what is on the disk, and the server ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use lockhouse::remote::connect;
+use lockhouse::{ClaimError, StoreError};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::calls::{Answer, Api};
+use crate::places::Folder;
+use crate::process::{DiskFailure, ServerProcess};
+
+/// What a client has been told of its claim.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    Done,
+    Unknown,
+    /// Nothing has happened.
+    Nothing,
+}
+
+/// Who claims.
+#[derive(Clone, Copy, Debug)]
+enum Claimant {
+    Http { key: Option<&'static str> },
+    Rust,
+    Shell,
+}
+
+const CLAIMANTS: [Claimant; 4] =
+    [Claimant::Http { key: None }, Claimant::Http { key: Some("k1") }, Claimant::Rust, Claimant::Shell];
+
+const SEAT: &str = "seat/12a";
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+impl Claimant {
+    async fn claim(self, api: &Api) -> Told {
+        match self {
+            Self::Http { key } => claim_by_http(api, SEAT, key).await,
+            Self::Rust => claim_by_rust(&api.server.url()).await,
+            Self::Shell => {
+                let url = api.server.url();
+                tokio::task::spawn_blocking(move || claim_by_shell(&url)).await.unwrap()
+            }
+        }
+    }
+}
+
+async fn claim_by_http(api: &Api, seat: &str, key: Option<&str>) -> Told {
+    let headers: Vec<_> = [JSON].into_iter().chain(key.map(|key| ("idempotency-key", key))).collect();
+    let body = json!({"resource": seat, "claimant": "ada", "ttlMs": 600_000, "metadata": "m".repeat(1000)});
+    let answer = api.try_send(Method::POST, "claims", &headers, Some(body.to_string())).await;
+    match answer {
+        Ok(Answer { status: 201, .. }) => Told::Done,
+        Ok(answer) if answer.outcome() == (504, "outcome_unknown") => {
+            let retry_after = if key.is_some() { "1" } else { "" };
+            assert_eq!(answer.header("retry-after"), retry_after, "{answer:?}");
+            Told::Unknown
+        }
+        Ok(answer) if answer.outcome() == (503, "unavailable") => Told::Nothing,
+        Ok(answer) => panic!("{answer:?}"),
+        Err(error) if error.is_connect() => Told::Nothing,
+        Err(_) => Told::Unknown,
+    }
+}
+
+async fn claim_by_rust(url: &str) -> Told {
+    let Ok(connection) = connect(url).timeout(Duration::from_secs(1)).await else { return Told::Nothing };
+    match connection.claims().claim(SEAT, "ada", Duration::from_secs(600)).await {
+        Ok(_) => Told::Done,
+        Err(ClaimError::Store(StoreError::OutcomeUnknown { .. })) => Told::Unknown,
+        Err(ClaimError::Store(StoreError::Unavailable { .. })) => Told::Nothing,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn claim_by_shell(url: &str) -> Told {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    let output = command.args(["claim", SEAT, "--claimant", "ada", "--ttl", "10m", "--url", url]).output();
+    let output = output.unwrap();
+    match output.status.code() {
+        Some(0) => Told::Done,
+        Some(74) => Told::Unknown,
+        Some(69 | 75) => Told::Nothing,
+        _ => panic!("{output:?}"),
+    }
+}
+
+/// The file of a server that has ended in order.
+fn used_file(folder: &Folder) -> PathBuf {
+    let file = folder.file("used.db");
+    assert!(ServerProcess::over_file("1s", file.clone()).terminate());
+    file
+}
+
+fn log_of(file: &Path) -> PathBuf {
+    let mut log = file.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
+#[tokio::test]
+async fn a_claim_whose_write_or_sync_fails_is_unknown_and_what_was_told_is_there_after_a_restart() {
+    let folder = Folder::new();
+    let used = used_file(&folder);
+    let mut unknown = 0;
+    for call in ["pwrite64", "fdatasync"] {
+        let before = unknown;
+        for nth in 1.. {
+            let file = folder.file(&format!("{call}-{nth}.db"));
+            fs::copy(&used, &file).unwrap();
+            let failure = DiskFailure { call, file: log_of(&file), nth };
+            let server = match ServerProcess::over_failing("1s", file, &failure) {
+                Ok(server) => server,
+                Err(end) => {
+                    assert_eq!(end.code(), Some(1), "{call} {nth}: while it was opened");
+                    continue;
+                }
+            };
+            let mut api = Api::over(server);
+            let claimant = CLAIMANTS[unknown % CLAIMANTS.len()];
+            let told = claimant.claim(&api).await;
+            if told == Told::Done && unknown > before {
+                break;
+            }
+            if told != Told::Done {
+                assert_eq!(api.server.ended().code(), Some(1), "{call} {nth}");
+                api.start_again();
+            } else {
+                api.restart();
+            }
+            unknown += usize::from(told == Told::Unknown);
+            let claim = api.get("claims?resource=seat%2F12a").await;
+            match told {
+                Told::Done => assert_eq!(claim.status, 200, "{call} {nth}, {claimant:?}: {claim:?}"),
+                Told::Nothing => assert_eq!(claim.status, 404, "{call} {nth}, {claimant:?}: {claim:?}"),
+                Told::Unknown => {}
+            }
+            if let (Told::Unknown, Claimant::Http { key: Some(key) }) = (told, claimant) {
+                assert_eq!(claim_by_http(&api, SEAT, Some(key)).await, Told::Done, "it may be sent again");
+            }
+        }
+        assert!(unknown > before, "no {call} of a claim has failed");
+    }
+    assert!(unknown >= CLAIMANTS.len(), "not everybody who claims has met a failure: {unknown}");
+}
+
+#[tokio::test]
+async fn a_claim_whose_checkpoint_fails_is_unknown_and_what_was_told_is_there_after_a_restart() {
+    for call in ["pwrite64", "fdatasync"] {
+        let folder = Folder::new();
+        let file = used_file(&folder);
+        let failure = DiskFailure { call, file: file.clone(), nth: 1 };
+        let mut api = Api::over(ServerProcess::over_failing("1s", file, &failure).unwrap());
+        let mut seats = 0;
+        let told = loop {
+            match claim_by_http(&api, &format!("seat/{seats}"), None).await {
+                Told::Done => seats += 1,
+                told => break told,
+            }
+            assert!(seats < 10_000, "the log is never moved into the file");
+        };
+        assert_eq!(told, Told::Unknown, "{call}, after {seats} claims");
+        assert_eq!(api.server.ended().code(), Some(1), "{call}");
+        api.start_again();
+        for seat in [0, seats / 2, seats - 1] {
+            let claim = api.get(&format!("claims?resource=seat%2F{seat}")).await;
+            assert_eq!(claim.status, 200, "{call}: claim {seat} of {seats} is gone: {claim:?}");
+        }
+    }
+}
