@@ -35,6 +35,8 @@ pub(crate) enum Trouble {
     Misunderstood(StatusCode, String),
     /// The stores cannot write at the moment.
     Unavailable(String),
+    /// Nobody knows whether the locks of the command are kept.
+    Unknown(String),
     /// A failure that no user can mend.
     Failed(String),
 }
@@ -75,6 +77,7 @@ impl Trouble {
             Self::NoSuchCustomer(_) | Self::NoSuchPage => StatusCode::NOT_FOUND,
             Self::Misunderstood(status, _) => *status,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unknown(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -93,6 +96,7 @@ impl Trouble {
             Self::FromElsewhere => "That did not come from here",
             Self::Misunderstood(..) => "That request makes no sense",
             Self::Unavailable(_) => "Nothing can be kept at the moment",
+            Self::Unknown(_) => "Nobody knows whether that was kept",
             Self::Failed(_) => "Something is broken",
         }
     }
@@ -108,6 +112,7 @@ impl Trouble {
             Self::FromElsewhere => "Another site has tried to press a button for you. Nothing has happened. Use the buttons on our own pages.".to_owned(),
             Self::Misunderstood(_, why) => format!("{} Go back and try it another way.", why.trim()),
             Self::Unavailable(why) => format!("{why}. Nothing was changed; try again in a moment."),
+            Self::Unknown(why) => format!("{why}. Look at the customer before you do it again. Tell whoever runs this application."),
             Self::Failed(why) => format!("{why}. Nothing was changed. Tell whoever runs this application."),
         }
     }
@@ -153,6 +158,7 @@ impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable { why, .. } => Self::Unavailable(why),
+            StoreError::OutcomeUnknown { why } => Self::Unknown(why),
             error => Self::Failed(error.to_string()),
         }
     }
