@@ -104,6 +104,9 @@ fn log_of(file: &Path) -> PathBuf {
     log.into()
 }
 
+/// More than a start and a claim take.
+const MOST_CALLS: u32 = 30;
+
 #[tokio::test]
 async fn a_claim_whose_write_or_sync_fails_is_unknown_and_what_was_told_is_there_after_a_restart() {
     let folder = Folder::new();
@@ -111,7 +114,7 @@ async fn a_claim_whose_write_or_sync_fails_is_unknown_and_what_was_told_is_there
     let mut unknown = 0;
     for call in ["pwrite64", "fdatasync"] {
         let before = unknown;
-        for nth in 1.. {
+        for nth in 1..=MOST_CALLS {
             let file = folder.file(&format!("{call}-{nth}.db"));
             fs::copy(&used, &file).unwrap();
             let failure = DiskFailure { call, file: log_of(&file), nth };
