@@ -18,6 +18,7 @@ use lockhouse_store::{
 };
 use parking_lot::Mutex;
 use random::Random;
+use tokio::sync::watch;
 
 use super::ledger::Ledger;
 
@@ -40,6 +41,8 @@ pub(crate) struct Disk {
     random: Mutex<Random>,
     /// The longest time of a commit, in milliseconds.
     slowest_ms: AtomicU64,
+    /// Whether no call is answered any more; those under way wait until it is over.
+    hangs: watch::Sender<bool>,
 }
 
 impl Disk {
@@ -53,6 +56,7 @@ impl Disk {
             backups: Mutex::default(),
             random: Mutex::new(Random::new(!seed)),
             slowest_ms: AtomicU64::new(0),
+            hangs: watch::Sender::new(false),
         })
     }
 
@@ -68,6 +72,14 @@ impl Disk {
 
     pub(crate) fn set_slowest(&self, ms: u64) {
         self.slowest_ms.store(ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_hanging(&self, hangs: bool) {
+        self.hangs.send_replace(hangs);
+    }
+
+    pub(crate) fn hangs(&self) -> bool {
+        *self.hangs.borrow()
     }
 
     pub(crate) fn faults(&self) -> FaultCount {
@@ -138,6 +150,7 @@ impl DiskLink {
         if ms > 0 {
             tokio::time::sleep(Duration::from_millis(ms)).await;
         }
+        _ = self.disk.hangs.subscribe().wait_for(|hangs| !hangs).await;
         if self.is_cut() {
             std::future::pending::<()>().await;
         }

@@ -6,15 +6,19 @@ use random::Random;
 /// No faults.
 pub(super) const CALM: Faults = Faults::NONE;
 
+/// The store takes calls, and answers none.
+pub(super) const HANGS: &str = "store hangs";
+
 /// A time with faults, with its name.
 pub(super) fn some(random: &mut Random) -> (&'static str, Faults) {
     let wild = Faults { answer_lost: 80, batch_lost: 80, late: 80, refused: 80, stalled: 150, ..CALM };
     let full = Faults { refused: 1000, ..CALM };
     let silent = Faults { answer_lost: 500, batch_lost: 250, late: 250, ..CALM };
-    match random.below(10) {
+    match random.below(11) {
         0..5 => ("store is unreliable", wild),
         5..7 => ("store refuses everything", full),
         7..8 => ("store does not answer", silent),
+        8..9 => (HANGS, CALM),
         _ => ("disk is slow", Faults { stalled: 300, ..CALM }),
     }
 }

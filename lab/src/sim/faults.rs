@@ -155,6 +155,7 @@ impl Stage {
     }
 
     fn faults_calm_down(&mut self) {
+        self.disk.set_hanging(false);
         self.disk.set_faults(fault_plan::CALM);
         self.disk.set_slowest(if self.random.percent(50) { 0 } else { 8 });
     }
@@ -163,6 +164,7 @@ impl Stage {
         let (name, faults) = fault_plan::some(&mut self.random);
         self.fails(name);
         self.disk.set_faults(faults);
+        self.disk.set_hanging(name == fault_plan::HANGS);
         if name == "disk is slow" {
             self.disk.set_slowest(20 + self.random.below(600) as u64);
         }
@@ -178,6 +180,7 @@ impl Stage {
     pub(super) fn calm(&mut self) {
         self.disk.set_faults(fault_plan::CALM);
         self.disk.set_slowest(0);
+        self.disk.set_hanging(false);
     }
 
     /// The present life ends here and now, and with it all clients in the process.
@@ -214,6 +217,8 @@ impl Stage {
     }
 
     fn next_life(&mut self) -> Result<ServerLife, String> {
+        self.disk.set_hanging(false);
+        self.hangs_since_ms = None;
         self.disk.set_slowest(0);
         self.disk.set_faults(fault_plan::while_it_begins(&mut self.random));
         let number = self.life.server.number + 1;

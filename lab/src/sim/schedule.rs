@@ -12,7 +12,7 @@ use super::clients::worker::Worker;
 use super::disk::Disk;
 use super::fault_plan;
 use super::journal::{Journal, Written};
-use super::server::{Place, ServerLife, places};
+use super::server::{LONGEST_WAIT_MS, Place, ServerLife, places};
 use crate::history::record::What;
 
 /// The least that a schedule has.
@@ -34,6 +34,8 @@ pub(super) struct Stage {
     pub(super) lease_ms: u64,
     pub(super) calendar_ms: i64,
     pub(super) restores: Restores,
+    /// How long the tasks of the present life had run when the disk began to hang.
+    pub(super) hangs_since_ms: Option<u64>,
     /// The count of faults that are not the store's.
     pub(super) faults: u64,
 }
@@ -103,6 +105,7 @@ impl Stage {
             lease_ms,
             calendar_ms,
             restores: Restores::default(),
+            hangs_since_ms: None,
             faults,
         };
         stage.workers = stage.new_workers();
@@ -167,11 +170,28 @@ impl Stage {
             let step = ms.min(STEP_MS);
             ms -= step;
             self.life.run(step);
+            self.check_waits_for_a_hanging_disk();
             if let Some(displaced) = &self.displaced {
                 displaced.life.run(step);
             }
             self.journal.advance(step);
             self.web_clients.iter_mut().for_each(|web_client| web_client.time_has_passed(&self.life));
+        }
+    }
+
+    /// A question is answered in time, also by a server whose disk hangs.
+    fn check_waits_for_a_hanging_disk(&mut self) {
+        if !self.disk.hangs() {
+            self.hangs_since_ms = None;
+            return;
+        }
+        let (now, number) = (self.life.ran_ms(), self.life.server.number);
+        let since = *self.hangs_since_ms.get_or_insert(now);
+        let asked = self.owner_clients.iter().filter_map(|client| client.asked_ms(number));
+        let asked = asked.chain(self.claim_clients.iter().filter_map(|client| client.asked_ms(number)));
+        let longest = asked.map(|asked_ms| now - asked_ms.max(since)).max().unwrap_or_default();
+        if longest > LONGEST_WAIT_MS {
+            self.journal.breach(format!("the disk hangs, and a question has no answer after {longest} ms"));
         }
     }
 

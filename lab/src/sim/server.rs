@@ -1,5 +1,6 @@
 //! Lives of the server: each is a house on a runtime of its own, with a clock of its own, over the one disk.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,6 +135,8 @@ pub(crate) struct ServerLife {
     pub(crate) clock: ManualClock,
     runtime: Option<Runtime>,
     link: Arc<DiskLink>,
+    /// How long the tasks have run.
+    ran_ms: Cell<u64>,
 }
 
 impl ServerLife {
@@ -151,20 +154,27 @@ impl ServerLife {
         clock.stand_still(Duration::from_millis(journal.now_ms()));
         clock.set_calendar(calendar_ms);
         let link = disk.link();
-        let options = Options::new().lease(Duration::from_millis(lease_ms)).clock(&clock);
+        let options =
+            Options::new().lease(Duration::from_millis(lease_ms)).clock(&clock).store_timeout(STORE_TIMEOUT);
         let opening =
             runtime.block_on(async { tokio::time::timeout(PATIENCE, open(link.clone(), options)).await });
         let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;
         let (journal, disk) = (journal.clone(), disk.clone());
         let epoch = disk.ledger(Ledger::epoch);
         let server = ServerHandle { house, number, epoch, journal, disk, is_displaced: Arc::default() };
-        Ok(Self { server, clock, runtime: Some(runtime), link })
+        Ok(Self { server, clock, runtime: Some(runtime), link, ran_ms: Cell::new(0) })
     }
 
     /// Runs all tasks until they wait, and then for this time.
     pub(crate) fn run(&self, ms: u64) {
         self.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
         self.clock.advance(Duration::from_millis(ms));
+        self.ran_ms.set(self.ran_ms.get() + ms);
+    }
+
+    /// How long the tasks have run.
+    pub(crate) fn ran_ms(&self) -> u64 {
+        self.ran_ms.get()
     }
 
     /// As [`run`](Self::run), but the process stands still, and then goes on.
@@ -204,7 +214,8 @@ impl ServerLife {
             let value = question.await;
             *slot.lock() = Some(value);
         });
-        Started { answer, task: task.abort_handle(), life: self.server.number }
+        let (life, asked_ms) = (self.server.number, self.ran_ms());
+        Started { answer, task: task.abort_handle(), life, asked_ms }
     }
 
     /// Another process has taken the disk.
@@ -252,6 +263,13 @@ impl ServerLife {
     }
 }
 
+/// How long an answer of the store is waited for.
+const STORE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The longest time in which a question is answered though the store hangs, in milliseconds: the pause before
+/// a batch is sent again, the time after which the store is unavailable, and as long again.
+pub(crate) const LONGEST_WAIT_MS: u64 = 200 + 2 * STORE_TIMEOUT.as_millis() as u64;
+
 /// Longer than any task with a free way takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -275,6 +293,8 @@ pub(crate) struct Started<T> {
     task: AbortHandle,
     /// The life of the server that received the request.
     pub(crate) life: u64,
+    /// How long its tasks had run then.
+    pub(crate) asked_ms: u64,
 }
 
 impl<T> Started<T> {

@@ -89,6 +89,7 @@ const EXPECTED: &[&str] = &[
     "step: committed",
     "step: undone",
     "store does not answer",
+    "store hangs",
     "store is unreliable",
     "store refuses everything",
     "store: answers lost",

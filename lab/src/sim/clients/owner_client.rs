@@ -97,6 +97,11 @@ impl OwnerClient {
         self.asked.as_ref().is_some_and(|asked| asked.life == life)
     }
 
+    /// When the question was asked whose answer is still to come from that life of the server.
+    pub(crate) fn asked_ms(&self, life: u64) -> Option<u64> {
+        self.asked.as_ref().filter(|asked| asked.life == life && !asked.is_over()).map(|asked| asked.asked_ms)
+    }
+
     /// Notes that this life of the server is over, and its answers with it.
     pub(crate) fn life_is_over(&mut self, life: u64) {
         self.receive();
