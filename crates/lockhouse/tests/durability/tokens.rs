@@ -104,7 +104,8 @@ async fn marks_of_many_partitions_have_a_bound_in_the_file_and_over_restarts() {
     let house = open(&file).await;
     assert_eq!(in_partitions(&house, "quiet", 1).await, [1], "it learns nothing of the busy one");
     close(house).await;
-    assert_eq!(marks(&file).await, (1002, 1002));
+    // Marks that are no higher than the tenant's own are folded into it at a start.
+    assert_eq!(marks(&file).await, (2, 2));
 }
 
 #[tokio::test]
