@@ -55,17 +55,17 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A mark of fencing tokens that outlives its buckets: no new bucket to which it applies may begin with a
-/// token up to and including this one.
+/// A mark of fencing tokens that outlives its buckets: no bucket to which it applies may begin, or go on after
+/// a start, with a token up to and including this one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenMark {
-    /// The new buckets to which it applies.
+    /// The buckets to which it applies.
     pub of: MarkOf,
     /// The token.
     pub up_to: u64,
 }
 
-/// The new buckets to which a mark applies.
+/// The buckets to which a mark applies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MarkOf {
     /// Those of one tenant.
@@ -121,7 +121,7 @@ pub enum Write {
     },
     /// These are all the marks of tenants and groups from now on. The one of all tenants only ever rises.
     MarksReplaced {
-        /// The marks. They must be as high for every new bucket as those in whose place they come.
+        /// The marks. They must be as high for every bucket as those in whose place they come.
         marks: Vec<TokenMark>,
     },
     /// A web lock of this bucket is about to be announced to a remote client for the first time in this

@@ -25,8 +25,7 @@ pub struct Opened {
     pub longest_lease_ms: u64,
     /// A ticket of an epoch before this one is void.
     pub tickets_since: u64,
-    /// No bucket without stored state may begin with a token up to and including this one, whatever its
-    /// tenant.
+    /// No bucket may begin or go on with a token up to and including this one, whatever its tenant.
     pub token_floor: u64,
 }
 

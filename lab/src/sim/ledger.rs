@@ -49,8 +49,8 @@ struct Marks {
 impl Marks {
     fn of(&self, scope: &Scope) -> u64 {
         let dropped = |of| self.dropped.get(&of).copied().unwrap_or(0);
-        let left = || dropped(MarkOf::Tenant(scope.tenant.clone())).max(dropped(MarkOf::All));
-        self.of.get(scope).copied().unwrap_or_else(left)
+        let own = self.of.get(scope).copied().unwrap_or(0);
+        own.max(dropped(MarkOf::Tenant(scope.tenant.clone()))).max(dropped(MarkOf::All))
     }
 }
 

@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lockhouse::store::{RecoveredRow, Slot, SqliteStore, Store, WriterId, restore};
+use lockhouse::store::{
+    CommitBatch, CommitOutcome, MarkOf, MemoryStore, RecoveredRow, Scope, Slot, SqliteStore, Store,
+    TokenMark, Write, WriterId, restore,
+};
 use lockhouse::{Bucket, BucketKey, House, Options, StoreState};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -54,6 +57,24 @@ async fn five_thousand_lives_of_a_bucket_use_up_what_they_give_and_a_restore_goe
     let house = open(&file).await;
     assert!(token(house.bucket("b")).await > next);
     close(house).await;
+}
+
+#[tokio::test]
+async fn a_bucket_in_which_only_locks_were_reclaimed_goes_on_above_its_former_lives() {
+    let store = MemoryStore::new().unwrap();
+    let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
+    let scope = Arc::new(Scope::new("", "b"));
+    let mark = TokenMark { of: MarkOf::Tenant("".into()), up_to: 50 };
+    let writes = vec![
+        Write::BucketDropped { scope: scope.clone(), mark: Some(mark) },
+        // The store learns of a reclaimed lock, whose token was reserved by a former life.
+        Write::NeedsRecovery { scope },
+    ];
+    let (slot, epoch, writer) = (Slot::ONLY, opened.epoch, WriterId(1));
+    let batch = CommitBatch { slot, epoch, writer, first_seq: 1, writes };
+    assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
+    let house = House::open(Arc::new(store.reopen()), Options::new()).await.unwrap();
+    assert_eq!(token(house.bucket("b")).await, 51);
 }
 
 fn partition(tenant: &str, number: usize) -> BucketKey {

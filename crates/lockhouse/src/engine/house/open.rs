@@ -12,6 +12,7 @@ use crate::engine::house::House;
 use crate::engine::house::inner::Recovery;
 use crate::engine::house::options::Options;
 use crate::engine::house::restore::{Damage, Restored, Restoring};
+use crate::engine::key::BucketKey;
 use crate::engine::ticket::Tickets;
 
 /// Why a house could not be opened.
@@ -93,6 +94,10 @@ impl House {
         marks.add(TokenMark { of: MarkOf::All, up_to: opened.token_floor });
         if marks.highest() >= FencingToken::LIMIT - 1 {
             return Err(OpenError::NoTokenLeft(marks.highest()));
+        }
+        for bucket in &mut buckets {
+            // A bucket that came anew and was only reclaimed in has reserved nothing itself.
+            bucket.manager.continue_tokens_above(marks.above(&BucketKey::from(&*bucket.scope)));
         }
         let mut first_writes = Vec::new();
         if options.lease_ms > 0 {
