@@ -90,15 +90,16 @@ impl House {
         if let Some(Damage { bucket, why }) = damage {
             return Err(OpenError::Damaged { bucket, why });
         }
-        let recovery = Recovery::new(&opened, &mut buckets, now, &options);
         marks.add(TokenMark { of: MarkOf::All, up_to: opened.token_floor });
         if marks.highest() >= FencingToken::LIMIT - 1 {
             return Err(OpenError::NoTokenLeft(marks.highest()));
         }
         for bucket in &mut buckets {
-            // A bucket that came anew and was only reclaimed in has reserved nothing itself.
+            // A bucket that came anew and was only reclaimed in has reserved nothing itself. This comes before
+            // its recovery, which takes only tokens that were given before.
             bucket.manager.continue_tokens_above(marks.above(&BucketKey::from(&*bucket.scope)));
         }
+        let recovery = Recovery::new(&opened, &mut buckets, now, &options);
         let mut first_writes = Vec::new();
         if options.lease_ms > 0 {
             first_writes.push(Write::LongestLease { ms: options.lease_ms });
