@@ -242,7 +242,9 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// [`ClaimError::Store`].
+    /// [`ClaimError::Store`]. Without a token a call over the network is not repeated once it may have been
+    /// carried out, as a repeat could take back a later assignment: then the
+    /// [outcome is unknown](crate::StoreError::OutcomeUnknown).
     ///
     /// # Cancel safety
     ///
