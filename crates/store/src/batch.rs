@@ -55,8 +55,8 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A mark of fencing tokens that outlives its buckets: no bucket to which it applies may begin, or go on after
-/// a start, with a token up to and including this one.
+/// A mark of fencing tokens that outlives its buckets: no bucket to which it applies may begin, or go on
+/// after a start, with a token up to and including this one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenMark {
     /// The buckets to which it applies.

@@ -32,7 +32,7 @@ impl HighestNumbers {
     /// The numbers above which a state that is restored from `backup` at `now` goes on. `replaced` are those
     /// of the state in whose place it comes, if that can be read.
     ///
-    /// To ensure correctness, no number that anybody was given may come again, also when the same backup is
+    /// To ensure correctness, no number that was given may come again, also when the same backup is
     /// restored twice, or an older one after a newer one. Each number therefore rises
     ///
     /// - to the clock, which goes on by 2^20 a second. No state gives as many for long, so that the numbers

@@ -39,8 +39,8 @@ use tally::Counts;
 /// a few names. The server is killed at random moments and started anew; a kill counts only if something
 /// durable was acknowledged in the 100 ms before it and another durable call was under way. Workers are
 /// killed or stopped for longer than the lease, too. Backups are made and restored between the kills, also
-/// twice and an older one after a newer one: what was told before a restore is not judged after it, but tokens
-/// and epochs grow over all restores. Every client writes down what it asks and what it is
+/// twice and an older one after a newer one: what was told before a restore is not judged after it, but
+/// tokens and epochs grow over all restores. Every client writes down what it asks and what it is
 /// told (docs/histories.md), and that file is judged: nothing that was acknowledged may be lost, no name may
 /// have two holders.
 #[derive(Debug, clap::Args)]

@@ -19,7 +19,6 @@ mod pair;
 mod read;
 pub(crate) mod record;
 mod story;
-pub(crate) mod stretches;
 #[cfg(test)]
 mod tests;
 mod tokens;

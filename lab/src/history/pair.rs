@@ -1,12 +1,14 @@
 //! From lines to operations: each invocation with its answer, and until when one without an answer may still
 //! have been done.
 
+mod stretches;
+
 use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::read::{self, Malformed};
 use super::record::{Completion, Event, Found, Gain, Invocation, Reason, What};
-use super::stretches::Restore;
+use stretches::Restore;
 
 /// An instant and its line in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -95,8 +95,8 @@ impl House {
             return Err(OpenError::NoTokenLeft(marks.highest()));
         }
         for bucket in &mut buckets {
-            // A bucket that came anew and was only reclaimed in has reserved nothing itself. This comes before
-            // its recovery, which takes only tokens that were given before.
+            // A bucket that came anew and was only reclaimed in has reserved nothing itself. Its recovery
+            // begins later, as it takes only tokens up to there.
             bucket.manager.continue_tokens_above(marks.above(&BucketKey::from(&*bucket.scope)));
         }
         let recovery = Recovery::new(&opened, &mut buckets, now, &options);

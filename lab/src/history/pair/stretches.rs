@@ -1,12 +1,12 @@
 //! The stretches of a history between the restores of backups, each of which is judged for itself.
 //!
-//! Nobody knows what a restore takes back or brings back. So nothing of before is judged after it; but
+//! What a restore takes back or brings back is unknown. So nothing of before is judged after it; but
 //! whatever was granted since has to be kept. Fencing tokens are judged over the whole history.
 
 use std::collections::HashSet;
 
-use super::pair::{History, Op, Readout};
-use super::record::{Completion, Found, Invocation};
+use super::{History, Op, Readout};
+use crate::history::record::{Completion, Found, Invocation};
 
 /// A restore of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
