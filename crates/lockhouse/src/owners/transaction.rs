@@ -168,8 +168,8 @@ impl Step<'_> {
 
     /// The step succeeds only if the owner still has that lock.
     ///
-    /// Only an upgrade replaces an earlier token of the name: under any other token the lock is a new one, and
-    /// the one that the step relied on is lost.
+    /// Only an upgrade replaces an earlier token of the name: under any other token the lock is a new one,
+    /// and the one that the step relied on is lost.
     pub(crate) fn rely_on(&mut self, lock: &OfflineLock) {
         match self.relied.iter_mut().find(|(name, _)| *name == lock.name) {
             None => self.relied.push((lock.name.clone(), lock.token)),

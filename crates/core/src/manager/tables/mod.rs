@@ -3,5 +3,6 @@
 
 pub(super) mod arena;
 pub(super) mod deadlines;
+pub(super) mod held;
 pub(super) mod list;
 pub(super) mod table;

@@ -16,6 +16,7 @@
 use std::hash::BuildHasher;
 
 use super::arena::{Arena, KEPT, Weigh};
+use super::held::HeldCounts;
 use super::list::{ByName, ByParty, List, ListLink, NONE};
 use crate::{AgentId, FencingToken, Instant, Mode, Name, NameBuf, OwnerId, RequestId, SecretSeed};
 use hashbrown::HashTable;
@@ -143,28 +144,6 @@ pub(crate) struct PartySlot {
     pub(crate) owner: Option<Box<OwnerDetails>>,
     /// Whether the agent is one of another process.
     is_remote: bool,
-}
-
-/// How many web locks are held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HeldCounts {
-    pub(crate) all: usize,
-    /// By agents of other processes.
-    pub(crate) remote: usize,
-}
-
-impl HeldCounts {
-    #[inline]
-    fn add(&mut self, is_remote: bool) {
-        self.all += 1;
-        self.remote += usize::from(is_remote);
-    }
-
-    #[inline]
-    fn remove(&mut self, is_remote: bool) {
-        self.all -= 1;
-        self.remote -= usize::from(is_remote);
-    }
 }
 
 /// Fields that only owners have.

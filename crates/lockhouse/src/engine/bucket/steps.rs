@@ -1,5 +1,5 @@
-//! The end of a step of a business transaction. The check of its locks and their release are one: no end of the
-//! owner and no steal comes in between.
+//! The end of a step of a business transaction. The check of its locks and their release are one: no end of
+//! the owner and no steal comes in between.
 
 use std::sync::Arc;
 
