@@ -217,34 +217,54 @@ pub(super) async fn step(caller: Caller, known: Known, plan: Plan) -> Learned {
         }
     }
     if plan.commits && failed.is_none() {
-        plan.releases.iter().for_each(|name| step.release(record(*name).as_name()));
+        // Locks of earlier steps, too, which another client may end before the commit.
+        let held = owner.locks().await.unwrap_or_default();
+        let is_held = |name: &usize| held.iter().any(|lock| lock.name == record(*name));
+        let releases: Vec<usize> = plan.releases.iter().copied().filter(is_held).collect();
+        releases.iter().for_each(|name| step.release(record(*name).as_name()));
         let names: Vec<usize> = (0..NAMES.len())
             .filter(|name| {
                 let spared = locked.iter().any(|lock| lock.name == record(*name));
-                plan.releases.contains(name) || (plan.begins && !spared)
+                releases.contains(name) || (plan.begins && !spared)
             })
             .collect();
         let ops: Vec<Op> = names.iter().map(|name| ask_unlock(&caller, &known, *name)).collect();
-        match step.commit().await {
-            Ok(()) => {
-                caller.server.journal.count("step: committed");
-                names.into_iter().for_each(|name| caller.unlocked(&known, name));
-                ops.into_iter().for_each(|op| _ = caller.server.journal.ok(op, true, Gain::default()));
-            }
-            Err(error) => {
-                match &error {
-                    LockError::Store(error) => caller.server.failed(None, error),
-                    _ => caller.server.journal.count("step: its owner or a lock is gone"),
-                }
-                ops.into_iter().for_each(|op| caller.server.journal.unknown(op));
-                undone(&caller, &known, &locked);
-            }
+        let result = step.commit().await;
+        if result.is_err() {
+            ops.iter().for_each(|op| caller.server.journal.unknown(*op));
+            undone(&caller, &known, &locked);
         }
-        return Learned::Nothing;
+        return committed(&caller, &known, &result, &names, ops);
     }
     undone(&caller, &known, &locked);
     drop(step);
     failed.unwrap_or(Learned::Nothing)
+}
+
+/// What the end of a step says of its releases.
+fn committed(
+    caller: &Caller,
+    known: &Known,
+    result: &Result<(), LockError>,
+    names: &[usize],
+    ops: Vec<Op>,
+) -> Learned {
+    match result {
+        Ok(()) => {
+            caller.server.journal.count("step: committed");
+            names.iter().for_each(|name| caller.unlocked(known, *name));
+            ops.into_iter().for_each(|op| _ = caller.server.journal.ok(op, true, Gain::default()));
+        }
+        Err(LockError::OwnerEnded) => {
+            caller.server.journal.count("step: owner gone");
+            // A displaced server may not know of the owner.
+            return if caller.server.is_displaced() { Learned::Nothing } else { Learned::Gone };
+        }
+        Err(LockError::Lost(_)) => caller.server.journal.count("step: lock lost"),
+        Err(LockError::Store(error)) => caller.server.failed(None, error),
+        Err(error) => caller.server.strange(error),
+    }
+    Learned::Nothing
 }
 
 /// Notes that the locks of a step are taken back, of which no client gets a notice.
