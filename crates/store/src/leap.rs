@@ -18,6 +18,8 @@ pub struct HighestNumbers {
     pub mark: u64,
     /// The epoch of the last take.
     pub epoch: u64,
+    /// The longest lease that may have been given and not be over, in milliseconds.
+    pub longest_lease_ms: u64,
 }
 
 /// No fencing token would be left for a restored state.
@@ -41,6 +43,8 @@ impl HighestNumbers {
     /// - to 2^40 above the backup, where the clock is behind the backup and is of no use;
     /// - in any case to the replaced state, all of whose announced numbers are known.
     ///
+    /// A holder may come back for as long as the longest lease of both states.
+    ///
     /// The replaced state adds no leap, and the clock is not added to anything: the numbers would get ahead
     /// of the clock, which then could not tell two restores of one backup apart.
     ///
@@ -57,6 +61,7 @@ impl HighestNumbers {
         Ok(Self {
             mark: leap(backup.mark, replaced.mark, clock)?,
             epoch: leap(backup.epoch, replaced.epoch, clock)?,
+            longest_lease_ms: backup.longest_lease_ms.max(replaced.longest_lease_ms),
         })
     }
 }
@@ -85,7 +90,7 @@ mod tests {
     }
 
     fn of(mark: u64, epoch: u64) -> HighestNumbers {
-        HighestNumbers { mark, epoch }
+        HighestNumbers { mark, epoch, longest_lease_ms: 0 }
     }
 
     /// The numbers at the end of a life that was killed: a block of tokens counts as given.

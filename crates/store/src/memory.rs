@@ -98,6 +98,7 @@ impl MemoryStore {
             state.go_on_above(above);
             highest.mark = highest.mark.max(above.mark);
             highest.epoch = highest.epoch.max(above.epoch);
+            highest.longest_lease_ms = highest.longest_lease_ms.max(above.longest_lease_ms);
         }
         memory.slots = slots;
         Ok(highest)

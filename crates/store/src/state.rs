@@ -99,7 +99,11 @@ impl SlotState {
     pub(crate) fn highest_numbers(&self) -> HighestNumbers {
         let buckets = self.buckets.values().map(|bucket| bucket.mark);
         let marks = self.tenants.values().chain(self.groups.values()).copied().chain(buckets);
-        HighestNumbers { mark: marks.fold(self.token_floor, u64::max), epoch: self.writer_state.epoch() }
+        HighestNumbers {
+            mark: marks.fold(self.token_floor, u64::max),
+            epoch: self.writer_state.epoch(),
+            longest_lease_ms: self.longest_lease_ms.max(self.longest_lease_before_ms),
+        }
     }
 
     /// Makes the state of a backup the present one.
@@ -107,6 +111,7 @@ impl SlotState {
     pub(crate) fn go_on_above(&mut self, numbers: HighestNumbers) {
         self.writer_state = WriterState::begin(numbers.epoch, WriterId(0));
         (self.token_floor, self.clean, self.restored) = (numbers.mark, false, true);
+        self.longest_lease_before_ms = numbers.longest_lease_ms;
         // The floor is as high for everybody.
         self.groups.clear();
         self.tenants.clear();

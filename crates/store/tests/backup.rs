@@ -127,6 +127,15 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
     assert_eq!(writer.store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
     writer.store.backup(backup.clone()).await.unwrap();
     let before = writer.opened.clone();
+    // Holders of leases that the backup does not know of come back, too.
+    let batch = CommitBatch {
+        slot: Slot::ONLY,
+        epoch: writer.opened.epoch,
+        writer: WriterId(1),
+        first_seq: 2 + 10 * PARTS + extra.len() as u64,
+        writes: vec![Write::LongestLease { ms: 15_000 }],
+    };
+    assert_eq!(writer.store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
     writer.close().await;
     let original = fs::read(&backup).unwrap();
 
@@ -143,7 +152,7 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
     assert!(opened.restored && !opened.clean);
     assert!(opened.recovers(false), "even a bucket that nothing is kept of");
     assert!(opened.tickets_since <= before.epoch, "holders from before come back with their tickets");
-    assert_eq!(opened.longest_lease_ms, 12_000);
+    assert_eq!(opened.longest_lease_ms, 15_000);
     // The floor is as high for the tenant, whose own mark is gone.
     assert!(matches!(&writer.recovered[0], RecoveredRow::Bucket { needs_recovery: true, .. }));
     // The bucket may have been dropped since, and have begun anew above the other bucket's mark.

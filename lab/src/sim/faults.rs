@@ -10,7 +10,7 @@ use super::fault_plan;
 use super::ledger::Ledger;
 use super::look;
 use super::schedule::{Displaced, STEP_MS, Stage};
-use super::server::ServerLife;
+use super::server::{LONGEST_LEASE_MS, ServerLife};
 use crate::history::record::What;
 
 impl Stage {
@@ -111,6 +111,8 @@ impl Stage {
         let is_lost = self.random.percent(40);
         if is_lost {
             self.journal.count("restore: database lost");
+            // Only the operator knows how long the leases were that it gave.
+            self.lease_ms = self.lease_ms.max(LONGEST_LEASE_MS);
         }
         self.restores.count += 1;
         self.restores.last = Some(chosen);

@@ -263,6 +263,9 @@ impl ServerLife {
     }
 }
 
+/// The longest lease that any client asks for.
+pub(crate) const LONGEST_LEASE_MS: u64 = 600;
+
 /// How long an answer of the store is waited for.
 const STORE_TIMEOUT: Duration = Duration::from_millis(100);
 

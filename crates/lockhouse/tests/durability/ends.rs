@@ -171,6 +171,18 @@ async fn closing_keeps_what_is_under_way_and_grants_nothing_more() {
     assert_eq!(owner.locks().await.unwrap().len(), 1);
 }
 
+#[tokio::test]
+async fn a_stop_is_not_clean_while_holders_may_come_back_to_buckets_of_which_nothing_is_known() {
+    let (clock, options) = manual();
+    let options = options.lease(Duration::from_secs(10)).always_recover(true);
+    let store = MemoryStore::new().unwrap();
+    let house = House::open(Arc::new(store.reopen()), options.clone()).await.unwrap();
+    assert_eq!(house.close().await, StoreState::Closed { clean: false });
+    let house = House::open(Arc::new(store.reopen()), options).await.unwrap();
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(house.close().await, StoreState::Closed { clean: true });
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_never_answers_is_unavailable_after_its_timeout() {
     let gate = Gate::new();

@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::history::record::{Gain, Invocation, Reason, What};
 use crate::sim::journal::Journal;
 use crate::sim::ledger::Ledger;
-use crate::sim::server::{NAMES, Place, ServerLife};
+use crate::sim::server::{LONGEST_LEASE_MS, NAMES, Place, ServerLife};
 
 /// A remote client of web locks; when it dies, another one comes in its place.
 #[derive(Debug)]
@@ -99,7 +99,11 @@ impl RemoteWebClient {
         }
         self.receive(life);
         if self.session.is_none() {
-            let lease_ms = if random.percent(80) { 300 } else { 300 + random.below(300) as u64 };
+            let lease_ms = if random.percent(80) {
+                300
+            } else {
+                300 + random.below(LONGEST_LEASE_MS as usize - 300) as u64
+            };
             self.session = Some(Session::begin(life, &self.place, &self.label, lease_ms));
             return;
         }

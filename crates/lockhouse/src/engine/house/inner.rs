@@ -107,6 +107,16 @@ impl Inner {
         }
     }
 
+    /// Until when buckets recover of which the store has no records; none if that is over.
+    fn new_buckets_recover_until(&self) -> Option<Instant> {
+        self.recovery.of_new_until.filter(|until| *until > self.environment.clock.now())
+    }
+
+    /// Whether holders may still come back for locks in buckets of which nothing is known.
+    pub(crate) fn recovers_new_buckets(&self) -> bool {
+        self.new_buckets_recover_until().is_some()
+    }
+
     pub(crate) fn buckets(&self) -> Vec<Arc<Shared>> {
         self.registry.lock().buckets.values().filter_map(Weak::upgrade).collect()
     }
@@ -116,8 +126,7 @@ impl Inner {
     fn new_bucket(self: &Arc<Self>, key: BucketKey, token_mark: u64) -> Arc<Shared> {
         let mut manager = LockManager::with_limits(RandomState::default(), self.environment.bounds.limits);
         manager.continue_tokens_above(token_mark);
-        if let Some(until) = self.recovery.of_new_until.filter(|until| *until > self.environment.clock.now())
-        {
+        if let Some(until) = self.new_buckets_recover_until() {
             manager.begin_recovery(until);
             self.recovery.count.fetch_add(1, Ordering::AcqRel);
         }

@@ -176,8 +176,9 @@ fn prepare(
     };
     let transaction = file.transaction()?;
     transaction.execute(
-        "UPDATE slots SET token_floor = ?1, epoch = ?2, writer = 0, clean = 0, restored = 1",
-        [bits(above.mark), bits(above.epoch)],
+        "UPDATE slots SET token_floor = ?1, epoch = ?2, longest_lease_before_ms = ?3, writer = 0, clean = 0,
+                          restored = 1",
+        [bits(above.mark), bits(above.epoch), bits(above.longest_lease_ms)],
     )?;
     // The floor is as high for everybody.
     transaction.execute_batch("DELETE FROM tenants; DELETE FROM floors")?;
@@ -200,8 +201,9 @@ fn highest_numbers(file: &Connection) -> rusqlite::Result<HighestNumbers> {
         let sql = "SELECT coalesce(max(mark), 0) FROM floors";
         mark = mark.max(number(file.query_row(sql, [], |row| row.get(0))?));
     }
-    let epoch = number(file.query_row("SELECT max(epoch) FROM slots", [], |row| row.get(0))?);
-    Ok(HighestNumbers { mark, epoch })
+    let sql = "SELECT max(epoch), max(max(longest_lease_ms, longest_lease_before_ms)) FROM slots";
+    let (epoch, longest) = file.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(HighestNumbers { mark, epoch: number(epoch), longest_lease_ms: number(longest) })
 }
 
 /// The database that is there.
