@@ -1728,7 +1728,7 @@ var Caller = class {
         const isOver = unknown !== void 0 && call.again === "never";
         const pauseMs = isOver ? void 0 : pauseBefore(end, backoff, unknown !== void 0);
         if (pauseMs === void 0 || performance.now() + pauseMs >= endMs) {
-          throw unknown && !TELLS.has(end.code) ? unknown : end;
+          throw unknown && !CONCLUSIVE.has(end.code) ? unknown : end;
         }
         await cancel.pause(pauseMs);
       }
@@ -1769,7 +1769,7 @@ var Caller = class {
     return response.ok ? body : problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
   }
 };
-var TELLS = /* @__PURE__ */ new Set([
+var CONCLUSIVE = /* @__PURE__ */ new Set([
   "locked",
   "claimed",
   "busy",
@@ -1919,8 +1919,8 @@ var Claims = class {
    * Claims a resource, which is a name of the bucket. Nothing waits.
    *
    * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with
-   * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it may
-   * have happened. A claim whose answer is lost with the call ends by its TTL.
+   * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it
+   * may have happened. A claim whose answer is lost with the call ends by its TTL.
    */
   async claim(resource, { claimant, ttlMs, metadata, ...options }) {
     const body = { resource: `${resource}`, claimant, ttlMs, metadata };
@@ -1978,8 +1978,8 @@ var Claims = class {
    * Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without
    * effect if there is none.
    *
-   * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError, as
-   * the next attempt could take back somebody else's assignment.
+   * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError,
+   * as the next attempt could take back the assignment of another claimant.
    */
   async unassign(resource, { fencingToken, ...options } = {}) {
     const only = fencingToken === void 0 ? "" : `&fencingToken=${fencingToken}`;

@@ -31,8 +31,8 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // | an abort of the caller's signal, or of the client      | the call rejects with that reason at once            |
 //
 // A call whose next attempt would come beyond the timeout rejects at once. After an attempt whose outcome is
-// unknown it rejects with that, unless the last answer tells what is held. All pauses have jitter, so that calls
-// that are refused together do not come together. A call that is not to be done twice carries one
+// unknown it rejects with that, unless the last answer says what is held. All pauses have jitter, so that
+// calls that are refused together do not come together. A call that is not to be done twice carries one
 // Idempotency-Key over all its attempts, so that the server does it once.
 
 /** How long and for whom a call goes on. */
@@ -107,7 +107,7 @@ export class Caller {
         const isOver = unknown !== undefined && call.again === 'never';
         const pauseMs = isOver ? undefined : pauseBefore(end, backoff, unknown !== undefined);
         if (pauseMs === undefined || performance.now() + pauseMs >= endMs) {
-          throw unknown && !TELLS.has(end.code) ? unknown : end;
+          throw unknown && !CONCLUSIVE.has(end.code) ? unknown : end;
         }
         await cancel.pause(pauseMs);
       }
@@ -151,8 +151,8 @@ export class Caller {
   }
 }
 
-/** The problems that tell what is held, whatever became of an attempt before. */
-const TELLS = new Set([
+/** The problems that say what is held, whatever became of an attempt before. */
+const CONCLUSIVE = new Set([
   'locked',
   'claimed',
   'busy',
@@ -201,8 +201,8 @@ async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
 }
 
 /**
- * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a bound
- * that is reached is waited out, too.
+ * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a
+ * bound that is reached is waited out, too.
  */
 function pauseBefore(error: ProblemError, backoff: Backoff, isUnknown: boolean): number | undefined {
   const { code } = error;

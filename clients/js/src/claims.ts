@@ -35,8 +35,8 @@ export class Claims {
    * Claims a resource, which is a name of the bucket. Nothing waits.
    *
    * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with
-   * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it may
-   * have happened. A claim whose answer is lost with the call ends by its TTL.
+   * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it
+   * may have happened. A claim whose answer is lost with the call ends by its TTL.
    */
   async claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim> {
     const body = { resource: `${resource}`, claimant, ttlMs, metadata };
@@ -99,8 +99,8 @@ export class Claims {
    * Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without
    * effect if there is none.
    *
-   * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError, as
-   * the next attempt could take back somebody else's assignment.
+   * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError,
+   * as the next attempt could take back the assignment of another claimant.
    */
   async unassign(
     resource: string,
@@ -108,8 +108,8 @@ export class Claims {
   ): Promise<void> {
     const only = fencingToken === undefined ? '' : `&fencingToken=${fencingToken}`;
     const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}${only}`;
-    // Done twice, it would take back an assignment to another claimant in between, and a server that was started
-    // since the first attempt knows no keys.
+    // Done twice, it would take back an assignment to another claimant in between, and a server that was
+    // started since the first attempt knows no keys.
     const again = fencingToken === undefined ? 'never' : 'withKey';
     await this.#caller.call({ method: 'DELETE', path, again }, options);
   }

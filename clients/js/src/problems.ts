@@ -49,8 +49,8 @@ export class ProblemError extends Error {
 export class UnreachableError extends ProblemError {}
 
 /**
- * Nobody knows whether the call has had an effect: its answer was lost, or the server lost its store before it
- * knew. The call was tried again for its timeout if that does no harm. What the server holds tells what has
+ * Whether the call has had an effect is unknown: its answer was lost, or the server lost its store before it
+ * knew. The call was tried again for its timeout if that does no harm. What the server holds says what has
  * happened.
  */
 export class OutcomeUnknownError extends ProblemError {

@@ -131,12 +131,12 @@ pub enum StoreError {
     /// A remote server takes no such key, or the key has not the permission; nothing has happened.
     #[error("access is denied: {0}")]
     Denied(String),
-    /// The change was carried out, and nobody knows whether it is kept: the store was lost before it answered;
-    /// or a remote server got the call and gave no answer that can be relied on. Questions change nothing, and
-    /// never have this error.
+    /// The change was carried out, and it is unknown whether it is kept: the store was lost before it
+    /// answered; or a remote server got the call and gave no answer that can be relied on. Questions change
+    /// nothing, and never have this error.
     ///
     /// What is harmless when done twice may be asked again, of the server or process that comes next. Of the
-    /// rest the state tells what has happened.
+    /// rest the state says what has happened.
     #[error("outcome unknown: {why}")]
     OutcomeUnknown {
         /// One line that says what kept the answer away.

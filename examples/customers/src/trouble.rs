@@ -35,7 +35,7 @@ pub(crate) enum Trouble {
     Misunderstood(StatusCode, String),
     /// The stores cannot write at the moment.
     Unavailable(String),
-    /// Nobody knows whether the locks of the command are kept.
+    /// It is unknown whether the locks of the command are kept.
     Unknown(String),
     /// A failure that no user can mend.
     Failed(String),

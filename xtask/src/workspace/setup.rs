@@ -58,7 +58,8 @@ fn postgres() -> Result<()> {
 /// Where Debian puts what a server needs; not on the path.
 const POSTGRES_PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 
-/// Lets writes and syncs of a server fail. There is none but for Linux, and the tests that need it are for Linux.
+/// Lets writes and syncs of a server fail. There is none but for Linux, and the tests that need it are for
+/// Linux.
 fn strace() -> Result<()> {
     if !cfg!(target_os = "linux") || shell::exists("strace") {
         return Ok(());

@@ -23,8 +23,8 @@ export declare class Claims {
      * Claims a resource, which is a name of the bucket. Nothing waits.
      *
      * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with
-     * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it may
-     * have happened. A claim whose answer is lost with the call ends by its TTL.
+     * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it
+     * may have happened. A claim whose answer is lost with the call ends by its TTL.
      */
     claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim>;
     /**
@@ -54,8 +54,8 @@ export declare class Claims {
      * Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without
      * effect if there is none.
      *
-     * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError, as
-     * the next attempt could take back somebody else's assignment.
+     * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError,
+     * as the next attempt could take back the assignment of another claimant.
      */
     unassign(resource: string, { fencingToken, ...options }?: CallOptions & {
         fencingToken?: number | undefined;

@@ -24,7 +24,7 @@ pub(super) async fn claim(
     terms: Terms,
 ) -> Result<Claim, ClaimError> {
     let name = resource.as_name();
-    // Without the key nothing may begin, as nobody would learn the token.
+    // Without the key nothing may begin, as its claimant would not learn the token.
     bucket.secret_key()?;
     let seed = match &terms.idempotency_key {
         Some(key) => seed_of(bucket.secret_key()?, bucket.scope(), name, &terms.claimant, key),

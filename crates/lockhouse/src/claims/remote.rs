@@ -142,8 +142,8 @@ pub(super) async fn unassign(
     let call = of_resource(Call::delete, "assignments", name);
     let call = match token {
         Some(token) => call.with("fencingToken", token.get().to_string()).once(),
-        // Between the first attempt and a repeat the resource may have been assigned to another claimant, and a
-        // server that was started in between knows no keys. So such a call is not repeated.
+        // Between the first attempt and a repeat the resource may have been assigned to another claimant, and
+        // a server that was started in between knows no keys. So such a call is not repeated.
         None => call,
     };
     let server = api.clone();

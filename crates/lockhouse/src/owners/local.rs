@@ -21,7 +21,7 @@ use crate::whole_millis::whole_millis;
 
 pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, OwnerError> {
     let seed = random_seed()?;
-    // Without the key nothing may begin, as nobody would learn the secret.
+    // Without the key nothing may begin, as its caller would not learn the secret.
     bucket.secret_key()?;
     let command = Command::OpenOwner(lockhouse_core::NewOwner {
         label: &new.label,

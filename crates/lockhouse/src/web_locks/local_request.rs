@@ -168,7 +168,7 @@ impl<'a> LocalRequest<'a> {
 }
 
 /// The end of a request that was made, once the store is lost. A steal may have taken a name from a durable
-/// holder, and nobody knows whether that is kept.
+/// holder, and it is unknown whether that is kept.
 fn without_store(acquire: Acquire, why: Loss) -> RequestError {
     if acquire == Acquire::Steal { RequestError::OutcomeUnknown } else { RequestError::NoStore(why) }
 }

@@ -12,7 +12,7 @@ pub(super) const USAGE: u8 = 2;
 /// The server cannot be reached.
 pub(super) const UNREACHABLE: u8 = 69;
 
-/// Nobody knows whether it happened.
+/// It may have happened or not.
 pub(super) const UNKNOWN: u8 = 74;
 
 /// The lock was not granted.

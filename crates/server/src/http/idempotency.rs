@@ -6,11 +6,11 @@
 //! changed nothing, so that the same request may be carried out anew, and get the answer of that time.
 //!
 //! `outcome_unknown` is no final answer either, and the key is free after it. The same request is carried out
-//! anew by whoever serves then, most often the next server, which knows no keys; it finds what the first one
-//! has done in the durable state. A lock is held already, a claim is the same one, as its number rests on the
-//! key, an assignment is the same, and what was released, undone or ended is gone. An owner that was opened
-//! twice ends by its TTL. Only an unassignment without a token may take back another assignment than the first
-//! one meant, so that no time to send it again is ever told.
+//! anew by the server that serves then, most often the next server, which knows no keys; it finds what the
+//! first one has done in the durable state. A lock is held already, a claim is the same one, as its number
+//! rests on the key, an assignment is the same, and what was released, undone or ended is gone. An owner that
+//! was opened twice ends by its TTL. Only an unassignment without a token may take back another assignment
+//! than the first one meant, so that no time to send it again is ever told.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A disk that fails under a running server. strace has one write or sync of the database or its log fail with
-//! EIO: nobody then knows what is on the disk, and the server ends.
+//! A disk that fails under a running server. strace has one write or sync of the database or its log fail
+//! with EIO: what is on the disk is unknown then, and the server ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use crate::calls::{Answer, Api};
 use crate::places::Folder;
 use crate::process::{DiskFailure, ServerProcess};
 
-/// What a client has been told of its claim.
+/// The outcome of a claim, as its client has it.
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
+enum Reported {
     Done,
     Unknown,
     /// Nothing has happened.
@@ -39,7 +39,7 @@ const SEAT: &str = "seat/12a";
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 impl Claimant {
-    async fn claim(self, api: &Api) -> Told {
+    async fn claim(self, api: &Api) -> Reported {
         match self {
             Self::Http { key } => claim_by_http(api, SEAT, key).await,
             Self::Rust => claim_by_rust(&api.server.url()).await,
@@ -51,42 +51,42 @@ impl Claimant {
     }
 }
 
-async fn claim_by_http(api: &Api, seat: &str, key: Option<&str>) -> Told {
+async fn claim_by_http(api: &Api, seat: &str, key: Option<&str>) -> Reported {
     let headers: Vec<_> = [JSON].into_iter().chain(key.map(|key| ("idempotency-key", key))).collect();
     let body = json!({"resource": seat, "claimant": "ada", "ttlMs": 600_000, "metadata": "m".repeat(1000)});
     let answer = api.try_send(Method::POST, "claims", &headers, Some(body.to_string())).await;
     match answer {
-        Ok(Answer { status: 201, .. }) => Told::Done,
+        Ok(Answer { status: 201, .. }) => Reported::Done,
         Ok(answer) if answer.outcome() == (504, "outcome_unknown") => {
             let retry_after = if key.is_some() { "1" } else { "" };
             assert_eq!(answer.header("retry-after"), retry_after, "{answer:?}");
-            Told::Unknown
+            Reported::Unknown
         }
-        Ok(answer) if answer.outcome() == (503, "unavailable") => Told::Nothing,
+        Ok(answer) if answer.outcome() == (503, "unavailable") => Reported::Nothing,
         Ok(answer) => panic!("{answer:?}"),
-        Err(error) if error.is_connect() => Told::Nothing,
-        Err(_) => Told::Unknown,
+        Err(error) if error.is_connect() => Reported::Nothing,
+        Err(_) => Reported::Unknown,
     }
 }
 
-async fn claim_by_rust(url: &str) -> Told {
-    let Ok(connection) = connect(url).timeout(Duration::from_secs(1)).await else { return Told::Nothing };
+async fn claim_by_rust(url: &str) -> Reported {
+    let Ok(connection) = connect(url).timeout(Duration::from_secs(1)).await else { return Reported::Nothing };
     match connection.claims().claim(SEAT, "ada", Duration::from_secs(600)).await {
-        Ok(_) => Told::Done,
-        Err(ClaimError::Store(StoreError::OutcomeUnknown { .. })) => Told::Unknown,
-        Err(ClaimError::Store(StoreError::Unavailable { .. })) => Told::Nothing,
+        Ok(_) => Reported::Done,
+        Err(ClaimError::Store(StoreError::OutcomeUnknown { .. })) => Reported::Unknown,
+        Err(ClaimError::Store(StoreError::Unavailable { .. })) => Reported::Nothing,
         Err(error) => panic!("{error}"),
     }
 }
 
-fn claim_by_shell(url: &str) -> Told {
+fn claim_by_shell(url: &str) -> Reported {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
     let output = command.args(["claim", SEAT, "--claimant", "ada", "--ttl", "10m", "--url", url]).output();
     let output = output.unwrap();
     match output.status.code() {
-        Some(0) => Told::Done,
-        Some(74) => Told::Unknown,
-        Some(69 | 75) => Told::Nothing,
+        Some(0) => Reported::Done,
+        Some(74) => Reported::Unknown,
+        Some(69 | 75) => Reported::Nothing,
         _ => panic!("{output:?}"),
     }
 }
@@ -108,7 +108,7 @@ fn log_of(file: &Path) -> PathBuf {
 const MOST_CALLS: u32 = 30;
 
 #[tokio::test]
-async fn a_claim_whose_write_or_sync_fails_is_unknown_and_what_was_told_is_there_after_a_restart() {
+async fn a_claim_whose_write_or_sync_fails_is_unknown_and_what_was_reported_is_there_after_a_restart() {
     let folder = Folder::new();
     let used = used_file(&folder);
     let mut unknown = 0;
@@ -127,25 +127,29 @@ async fn a_claim_whose_write_or_sync_fails_is_unknown_and_what_was_told_is_there
             };
             let mut api = Api::over(server);
             let claimant = CLAIMANTS[unknown % CLAIMANTS.len()];
-            let told = claimant.claim(&api).await;
-            if told == Told::Done && unknown > before {
+            let reported = claimant.claim(&api).await;
+            if reported == Reported::Done && unknown > before {
                 break;
             }
-            if told != Told::Done {
+            if reported != Reported::Done {
                 assert_eq!(api.server.ended().code(), Some(1), "{call} {nth}");
                 api.start_again();
             } else {
                 api.restart();
             }
-            unknown += usize::from(told == Told::Unknown);
+            unknown += usize::from(reported == Reported::Unknown);
             let claim = api.get("claims?resource=seat%2F12a").await;
-            match told {
-                Told::Done => assert_eq!(claim.status, 200, "{call} {nth}, {claimant:?}: {claim:?}"),
-                Told::Nothing => assert_eq!(claim.status, 404, "{call} {nth}, {claimant:?}: {claim:?}"),
-                Told::Unknown => {}
+            match reported {
+                Reported::Done => assert_eq!(claim.status, 200, "{call} {nth}, {claimant:?}: {claim:?}"),
+                Reported::Nothing => assert_eq!(claim.status, 404, "{call} {nth}, {claimant:?}: {claim:?}"),
+                Reported::Unknown => {}
             }
-            if let (Told::Unknown, Claimant::Http { key: Some(key) }) = (told, claimant) {
-                assert_eq!(claim_by_http(&api, SEAT, Some(key)).await, Told::Done, "it may be sent again");
+            if let (Reported::Unknown, Claimant::Http { key: Some(key) }) = (reported, claimant) {
+                assert_eq!(
+                    claim_by_http(&api, SEAT, Some(key)).await,
+                    Reported::Done,
+                    "it may be sent again"
+                );
             }
         }
         assert!(unknown > before, "no {call} of a claim has failed");
@@ -154,21 +158,21 @@ async fn a_claim_whose_write_or_sync_fails_is_unknown_and_what_was_told_is_there
 }
 
 #[tokio::test]
-async fn a_claim_whose_checkpoint_fails_is_unknown_and_what_was_told_is_there_after_a_restart() {
+async fn a_claim_whose_checkpoint_fails_is_unknown_and_what_was_reported_is_there_after_a_restart() {
     for call in ["pwrite64", "fdatasync"] {
         let folder = Folder::new();
         let file = used_file(&folder);
         let failure = DiskFailure { call, file: file.clone(), nth: 1 };
         let mut api = Api::over(ServerProcess::over_failing("1s", file, &failure).unwrap());
         let mut seats = 0;
-        let told = loop {
+        let reported = loop {
             match claim_by_http(&api, &format!("seat/{seats}"), None).await {
-                Told::Done => seats += 1,
-                told => break told,
+                Reported::Done => seats += 1,
+                reported => break reported,
             }
             assert!(seats < 10_000, "the log is never moved into the file");
         };
-        assert_eq!(told, Told::Unknown, "{call}, after {seats} claims");
+        assert_eq!(reported, Reported::Unknown, "{call}, after {seats} claims");
         assert_eq!(api.server.ended().code(), Some(1), "{call}");
         api.start_again();
         for seat in [0, seats / 2, seats - 1] {

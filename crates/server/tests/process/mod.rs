@@ -72,8 +72,8 @@ impl ServerProcess {
         Self::listen("0", lease, Keeps::Nothing, &options.iter().map(|o| (*o).to_owned()).collect::<Vec<_>>())
     }
 
-    /// As [`over_file`](Self::over_file), with a disk that fails; the end of the process, if that comes before it
-    /// listens.
+    /// As [`over_file`](Self::over_file), with a disk that fails; the end of the process, if that comes
+    /// before it listens.
     #[allow(dead_code, reason = "not every test that has a server has it fail")]
     pub(crate) fn over_failing(
         lease: &'static str,

@@ -131,8 +131,8 @@ impl Api {
         });
     }
 
-    /// Sends a call until it is answered, or the time is over, by the rules of `docs/http.md`. A call that may
-    /// have been carried out is sent again only if that does no harm.
+    /// Sends a call until it is answered, or the time is over, by the rules of `docs/http.md`. A call that
+    /// may have been carried out is sent again only if that does no harm.
     pub(crate) async fn send(&self, call: &Call) -> Result<Reply, StoreError> {
         let http = self
             .http
@@ -213,7 +213,7 @@ fn away(origin: &str, why: &str, is_repeated: bool) -> StoreError {
     }
 }
 
-/// The instant after that time, or one so far away that nobody waits for it.
+/// The instant after that time, or one so late that no caller waits for it.
 fn after(time: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(time).unwrap_or_else(|| now + FAR)

@@ -95,8 +95,8 @@ impl Call {
         self.body(serde_json::to_string(body).expect("what is sent has nothing that JSON cannot hold"))
     }
 
-    /// As a request that does no harm if it is carried out twice. All others, but for questions and those with a
-    /// key, are not repeated once they may have been carried out.
+    /// As a request that does no harm if it is carried out twice. All others, but for questions and those
+    /// with a key, are not repeated once they may have been carried out.
     pub(crate) fn idempotent(self) -> Self {
         Self { is_idempotent: true, ..self }
     }

@@ -1,5 +1,5 @@
-//! The HTTP API as a command sees it: one call, one answer, one exit code. No call is ever repeated: whether a
-//! repeat is right is for the script to say.
+//! The HTTP API as a command sees it: one call, one answer, one exit code. No call is ever repeated: whether
+//! a repeat is right is for the script to say.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -96,8 +96,8 @@ impl BucketClient {
         Failure::new(UNKNOWN, format_args!("{origin} {what}; it may have done what it was asked"))
     }
 
-    /// The failure of an answer that no lockhouse server gives. One of a proxy does not tell what has become of
-    /// the call behind it.
+    /// The failure of an answer that no lockhouse server gives. One of a proxy does not tell what has become
+    /// of the call behind it.
     fn strange(&self, status: u16, is_a_question: bool) -> Failure {
         if matches!(status, 502..=504) {
             return self

@@ -93,8 +93,8 @@ pub(crate) struct Problem {
 #[derive(Clone)]
 struct RetryWithKey(Box<Problem>, Duration);
 
-/// The same problem, for a request that has an `Idempotency-Key`: if that makes it harmless to send the request
-/// again, the problem says when.
+/// The same problem, for a request that has an `Idempotency-Key`: if that makes it harmless to send the
+/// request again, the problem says when.
 pub(crate) fn advise_with_key(mut response: Response) -> Response {
     match response.extensions_mut().remove() {
         Some(RetryWithKey(problem, pause)) => problem.retry_after(pause).into_response(),
