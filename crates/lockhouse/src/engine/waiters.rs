@@ -176,16 +176,16 @@ impl Waiters {
     }
 
     /// All waiters are to be woken once the mutex is free: no request will be granted any more.
-    pub(crate) fn wake_all(&mut self) -> Vec<Waker> {
-        let held = self.losses.values_mut().map(|lost| match std::mem::take(&mut lost.unreported) {
+    pub(crate) fn wake_all(&self) -> Vec<Waker> {
+        let withheld = self.losses.values().filter_map(|lost| match &lost.unreported {
             Unreported::Withheld(waker) => Some(waker),
             _ => None,
         });
-        let waiting = self.cells.iter_mut().map(|cell| match std::mem::take(cell) {
+        let waiting = self.cells.iter().filter_map(|cell| match cell {
             Cell::Waiting(waker) => Some(waker),
             _ => None,
         });
-        held.chain(waiting).flatten().collect()
+        withheld.chain(waiting).cloned().collect()
     }
 
     /// Every lock is lost. The listeners are to be notified once the mutex is free.

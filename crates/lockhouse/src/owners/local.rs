@@ -67,7 +67,7 @@ impl Drop for EndOnDrop<'_> {
 }
 
 pub(super) async fn resume(bucket: &Arc<Shared>, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
-    let seed = bucket.with(|state| state.manager().owner(id).map(|owner| owner.seed));
+    let seed = bucket.look_at(|manager| manager.owner(id).map(|owner| owner.seed))?;
     let expected = seed.ok_or(OwnerError::Unknown).and_then(|seed| secret_of(bucket, id, seed));
     match expected {
         // The secret was returned only once the owner's beginning was durable, and nothing else is returned
@@ -188,7 +188,7 @@ pub(super) async fn info(bucket: &Arc<Shared>, owner: &Owner) -> Result<Option<O
     };
     // While the owner lives: its beginning is durable, and the changes with its activity are never written.
     // Its end is reported once that is durable.
-    let seen = bucket.with(|state| state.manager().owner(owner.id).map(describe));
+    let seen = bucket.look_at(|manager| manager.owner(owner.id).map(describe))?;
     if seen.is_none() {
         bucket.execute_read(|_| ()).await?;
     }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, RequestId};
+use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId};
 
 use tokio::sync::oneshot;
 
@@ -196,7 +196,8 @@ impl Waiting {
         match Pin::new(refusal).poll(context) {
             Poll::Pending => Wait::Pending,
             Poll::Ready(Ok(Outcome::Refused(refusal))) => Wait::Refused(refusal),
-            Poll::Ready(_) => Wait::Gone,
+            // What it rests on will never be durable.
+            Poll::Ready(_) => Wait::Refused(Refusal::Closed),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How a house ends: closed, fenced, failed, forgotten.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use lockhouse::core::{Acquire, Command, Mode, Name, NewAgent, NewRequest, Outcome};
@@ -125,7 +126,7 @@ async fn no_request_waits_in_a_bucket_that_begins_after_the_store_was_lost() {
     let agent = late.agent("web").unwrap();
     let mut waiting = agent.locks().request("n").into_future();
     let answer = poll(&mut waiting).await;
-    assert!(matches!(answer, std::task::Poll::Ready(Err(RequestError::NoStore(Loss::Fenced)))), "{answer:?}");
+    assert!(matches!(answer, Poll::Ready(Err(RequestError::NoStore(Loss::Fenced)))), "{answer:?}");
     let port = late.port(10);
     port.submit(1, Command::Join(NewAgent::new("far")));
     let received = drained(&port);
@@ -181,6 +182,28 @@ async fn a_stop_is_not_clean_while_holders_may_come_back_to_buckets_of_which_not
     let house = House::open(Arc::new(store.reopen()), options).await.unwrap();
     clock.advance(Duration::from_secs(10));
     assert_eq!(house.close().await, StoreState::Closed { clean: true });
+}
+
+#[tokio::test]
+async fn a_closed_house_lets_no_request_wait_and_answers_nothing_about_owners() {
+    let (_, options) = manual();
+    let house = House::open(Arc::new(MemoryStore::new().unwrap()), options).await.unwrap();
+    let bucket = house.bucket("default");
+    let owner = bucket.owners().open("Ada", Duration::from_secs(60)).await.unwrap();
+    let agent = bucket.agent("web").unwrap();
+    let held = agent.locks().request("held").await.unwrap();
+    let mut waiting = agent.locks().request("held").into_future();
+    assert!(poll(&mut waiting).await.is_pending());
+    assert_eq!(house.close().await, StoreState::Closed { clean: true });
+
+    let answer = poll(&mut waiting).await;
+    assert!(matches!(answer, Poll::Ready(Err(RequestError::Closed))), "{answer:?}");
+    let answer = poll(&mut agent.locks().request("held").into_future()).await;
+    assert!(matches!(answer, Poll::Ready(Err(RequestError::Closed))), "{answer:?}");
+    assert_eq!(held.release().await, Ok(()));
+    let resumed = bucket.owners().resume(owner.id(), owner.secret()).await;
+    assert!(matches!(resumed, Err(OwnerError::Store(StoreError::Closed))), "{resumed:?}");
+    assert_eq!(owner.info().await.map(|_| ()), Err(StoreError::Closed));
 }
 
 #[tokio::test(start_paused = true)]

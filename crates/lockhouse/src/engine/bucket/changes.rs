@@ -130,6 +130,7 @@ impl State {
         if let Durability::Durable(_) = self.durability {
             self.handle(now, Command::Close);
             self.durability = Durability::Closed;
+            self.wakeups.wakers.extend(self.waiters.wake_all());
         }
         self.outbox.fenced()
     }

@@ -110,7 +110,7 @@ impl State {
                 RequestResult::Waits(id)
             }
             Ok(Outcome::Queued(id)) => {
-                // The house has lost its store: no request would ever be granted.
+                // The house is closed or has lost its store: no request would ever be granted.
                 self.handle(now, Command::Abort { request: id });
                 RequestResult::Refused(Box::new(Refusal::Closed))
             }

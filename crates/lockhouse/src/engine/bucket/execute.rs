@@ -88,6 +88,15 @@ impl Shared {
         }
     }
 
+    /// Reads state that may not be durable yet.
+    pub(crate) fn look_at<T>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&LockManager<RandomState>) -> T,
+    ) -> Result<T, StoreError> {
+        let seen = self.with(|state| if state.is_over() { None } else { Some(read(state.manager())) });
+        seen.ok_or_else(|| self.environment.why_unanswered())
+    }
+
     /// The answer to a command. A store that cannot write for long is not waited for: what becomes of the
     /// command is unknown then.
     async fn until_given_up(&self, answer: oneshot::Receiver<Outcome>) -> Result<Outcome, StoreError> {

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, RequestId, RequestStatus,
+    AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Refusal, RequestId,
+    RequestStatus,
 };
 use lockhouse_store::{Scope, Write};
 use parking_lot::Mutex;
@@ -131,7 +132,7 @@ impl Shared {
             let outcome = state.request(now, request);
             match outcome {
                 Ok(Outcome::Granted(grant)) if state.outbox.is_idle() => RequestResult::Granted(grant),
-                Ok(Outcome::Queued(id)) if state.loss().is_none() => {
+                Ok(Outcome::Queued(id)) if !state.is_over() => {
                     let displaced = state.waiters().wait(id, waker);
                     debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
                     RequestResult::Waits(id)
@@ -176,8 +177,12 @@ impl Shared {
         let (wait, displaced) = self.with(|state| match state.loss() {
             Some(why) => (Wait::Over(why), None),
             None => {
-                let status = state.status(request);
-                state.waiters().look(request, status, waker)
+                let (status, is_over) = (state.status(request), state.is_over());
+                match state.waiters().look(request, status, waker) {
+                    // Nor is it told of a grant whose token could not be made durable.
+                    (Wait::Pending, displaced) if is_over => (Wait::Refused(Refusal::Closed), displaced),
+                    looked => looked,
+                }
             }
         });
         drop(displaced);

@@ -128,7 +128,8 @@ impl House {
         Ok(house)
     }
 
-    /// Ends the house: from now on nothing is granted. All changes are made durable, and the store is closed.
+    /// Ends the house: from now on nothing is granted. All changes are made durable, the store is closed, and
+    /// then requests that wait are refused, as nothing will let them go on.
     ///
     /// The stop is clean, so that the next start need not recover, if no remote agent holds a web lock any
     /// more: let them go first, or close them.
