@@ -43,13 +43,14 @@ fn every_planted_bug_still_applies() {
 }
 
 /// The rings that run the tests of a folder, whose names a filter chooses.
-const FOLDERS: [(&str, &str); 6] = [
+const FOLDERS: [(&str, &str); 7] = [
     ("core", "crates/core"),
     ("store", "crates/store"),
     ("library", "crates/lockhouse"),
     ("wire", "crates/wire"),
     ("server", "crates/server"),
     ("fuzz", "tests/fuzz"),
+    ("interleavings", "tests/interleavings"),
 ];
 
 #[test]

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::copy::Copy;
-use crate::rings::NO_LIMIT;
-use crate::rings::results;
+use crate::rings::{NO_LIMIT, interleavings, results};
 use crate::workspace::cargo::{BUILD, PROFILE, WHOLE};
 use crate::workspace::shell::{self, End};
 use crate::workspace::tree;
@@ -210,9 +209,10 @@ fn plan(copy: &Copy, ring: &str, only: &Programs) -> Result<Plan> {
         "matrix" => proof(copy, "matrix", filter),
         "neighbours" => with_server(copy, "neighbours", filter),
         "sim" => proof(copy, "sim", if filter.is_empty() { "--schedules 500" } else { filter }),
+        interleavings::NAME => under_a_scheduler(copy, filter),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
-            "`ring: {ring}` is none of core, store, library, wire, server, fuzz (each with a filter if need be), oracle, model, crash, matrix, neighbours, sim, js FILE"
+            "`ring: {ring}` is none of core, store, library, wire, server, fuzz (each with a filter if need be), oracle, model, crash, matrix, neighbours, sim, interleavings, js FILE"
         ),
     };
     Ok(plan)
@@ -238,6 +238,15 @@ fn tests(copy: &Copy, package: &str, scope: &Scope, filter: &str, only: &Program
     run.args(&only.0);
     // 100: tests failed; 4: none ran; 101 and others: something else went wrong.
     Plan { builds: vec![build], run, verdict: Verdict::ExitCode(100) }
+}
+
+fn under_a_scheduler(copy: &Copy, filter: &str) -> Plan {
+    let tests = || interleavings::tests(&copy.target, copy.profile().0);
+    let (mut build, mut run) = (tests(), tests());
+    build.arg("--no-run");
+    run.args(filter.split_whitespace());
+    // 101: tests failed.
+    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(101) }
 }
 
 /// The judged programs, the server included, are part of the laboratory.

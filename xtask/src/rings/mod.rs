@@ -1,6 +1,7 @@
 //! The rings of tests, as one table, and how each is run.
 
 pub(crate) mod dist;
+pub(crate) mod interleavings;
 pub(crate) mod results;
 mod schemathesis;
 pub(crate) mod test;
@@ -64,6 +65,12 @@ pub(crate) const RINGS: &[Ring] = &[
         usual_s: Some(60),
         work: matrix,
     },
+    Ring {
+        name: interleavings::NAME,
+        shows: "threads that meet in bucket, house and pipeline",
+        usual_s: None,
+        work: interleavings::ring,
+    },
     Ring { name: "sim", shows: "schedules of faults over house and store", usual_s: Some(60), work: sim },
     Ring { name: "soak", shows: "1000 connections that come and go for 20 s", usual_s: Some(75), work: soak },
     Ring {
@@ -87,7 +94,7 @@ pub(crate) const RINGS: &[Ring] = &[
 ];
 
 /// The rings that run no program of the product, or build it themselves.
-pub(crate) const WITHOUT_BUILD: [&str; 3] = ["dist", "lint", SECRETS];
+pub(crate) const WITHOUT_BUILD: [&str; 4] = ["dist", "lint", interleavings::NAME, SECRETS];
 
 /// The ring that looks at what the others left.
 pub(crate) const SECRETS: &str = "secrets";

@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
 use lockhouse_core::{AgentId, Effect, Outcome};
-use parking_lot::Mutex;
 
+use crate::engine::sync::Mutex;
 use crate::loss::Loss;
 
 /// A message to a port.

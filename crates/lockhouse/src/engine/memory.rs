@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use crate::engine::sync::{AtomicUsize, Mutex};
 
 /// How many bytes each tenant has, wherever it has them, and how many it may have. Cheap to clone.
 ///

@@ -11,5 +11,6 @@ pub(crate) mod key;
 pub(crate) mod memory;
 pub(crate) mod port;
 pub(crate) mod recovery;
+pub(crate) mod sync;
 pub(crate) mod ticket;
 pub(crate) mod waiters;

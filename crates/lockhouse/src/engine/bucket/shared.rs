@@ -10,7 +10,6 @@ use lockhouse_core::{
     RequestStatus,
 };
 use lockhouse_store::{Scope, Write};
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
@@ -23,6 +22,7 @@ use crate::engine::environment::Environment;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::key::BucketKey;
 use crate::engine::memory::MemoryReservation;
+use crate::engine::sync::Mutex;
 use crate::engine::ticket::Tickets;
 use crate::engine::waiters::Wait;
 use crate::loss::Loss;

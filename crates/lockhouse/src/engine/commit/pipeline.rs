@@ -13,17 +13,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockhouse_store::{CommitBatch, CommitOutcome, Fatal, Scope, Slot, Store, TokenMark, Write, WriterId};
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
 use crate::engine::commit::store_state::{StoreState, StoreStatus};
+use crate::engine::sync::{AtomicIsize, AtomicU64, Mutex};
 
 /// The least share that each tenant, partition and bucket may have of a commit in its turn, however many
 /// there are: the largest command fits.

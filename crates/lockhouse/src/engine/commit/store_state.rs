@@ -1,12 +1,13 @@
 //! The state of a house's store, as all parts of the house may see it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockhouse_store::Fatal;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
+use crate::engine::sync::AtomicU64;
 use crate::error::StoreError;
 use crate::loss::Loss;
 

@@ -1,13 +1,12 @@
 //! The part of a house that all its handles share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager};
 use lockhouse_store::Scope;
-use parking_lot::Mutex;
 
 use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::shared::{Host, Shared};
@@ -18,6 +17,7 @@ use crate::engine::house::registry::{Marks, Registry};
 use crate::engine::house::restore::Restored;
 use crate::engine::house::ticker::Ticking;
 use crate::engine::key::BucketKey;
+use crate::engine::sync::{AtomicBool, AtomicUsize, Mutex, yield_now};
 use crate::loss::Loss;
 
 /// Apart from [`Inner`], which the buckets keep alive.
@@ -103,7 +103,7 @@ impl Inner {
             }
             // The bucket's last user is just leaving, on another thread, and will hand in the token mark.
             drop(registry);
-            std::thread::yield_now();
+            yield_now();
         }
     }
 

@@ -14,6 +14,7 @@ use crate::engine::house::inner::Recovery;
 use crate::engine::house::options::Options;
 use crate::engine::house::restore::{Damage, Restored, Restoring};
 use crate::engine::key::BucketKey;
+use crate::engine::sync::spawn;
 use crate::engine::ticket::Tickets;
 
 /// Why a house could not be opened.
@@ -120,7 +121,7 @@ impl House {
         house.inner.has_restored();
         pipeline.begin_with(first_writes).await.map_err(OpenError::Lost)?;
         let inner = Arc::downgrade(&house.inner);
-        tokio::spawn(pipeline.run(move || {
+        spawn(pipeline.run(move || {
             if let Some(house) = inner.upgrade() {
                 house.is_over();
             }
