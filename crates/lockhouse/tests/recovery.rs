@@ -216,7 +216,7 @@ async fn a_durable_hold_that_ends_during_the_recovery_keeps_older_locks_out() {
 }
 
 #[tokio::test]
-async fn a_claim_that_stands_is_told_again_to_its_key_while_nothing_else_is_granted() {
+async fn a_claim_that_stands_is_answered_again_to_its_key_while_nothing_else_is_granted() {
     let store = MemoryStore::new().unwrap();
     let mut life = Life::begin(&store).await;
     let agent = life.join("a").await;

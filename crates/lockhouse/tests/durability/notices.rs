@@ -443,13 +443,13 @@ async fn answers_that_wait_for_the_store_take_no_more_memory_than_the_tenant_may
 }
 
 #[tokio::test]
-async fn that_an_owner_has_ended_is_told_once_its_end_is_durable() {
+async fn that_an_owner_has_ended_is_reported_once_its_end_is_durable() {
     let gate = Gate::new();
     let (_house, bucket, ada) = gate.shut_house().await;
     let owners = bucket.owners();
     let mut end = Box::pin(ada.end());
     assert!(poll(&mut end).await.is_pending());
-    let mut told: Vec<Pin<Box<dyn Future<Output = bool>>>> = vec![
+    let mut answers: Vec<Pin<Box<dyn Future<Output = bool>>>> = vec![
         Box::pin(async { ada.lock([record(1)]).await == Err(LockError::OwnerEnded) }),
         Box::pin(async { ada.commit_step(&[], None).await == Err(LockError::OwnerEnded) }),
         Box::pin(async {
@@ -461,18 +461,18 @@ async fn that_an_owner_has_ended_is_told_once_its_end_is_durable() {
         Box::pin(async { ada.end().await == Ok(false) }),
         Box::pin(async { owners.resume(ada.id(), ada.secret()).await.err() == Some(OwnerError::Unknown) }),
     ];
-    for (call, told) in told.iter_mut().enumerate() {
-        assert!(poll(told).await.is_pending(), "call {call}");
+    for (call, answer) in answers.iter_mut().enumerate() {
+        assert!(poll(answer).await.is_pending(), "call {call}");
     }
     gate.open();
     assert!(end.await.unwrap());
-    for (call, told) in told.into_iter().enumerate() {
-        assert!(told.await, "call {call}");
+    for (call, answer) in answers.into_iter().enumerate() {
+        assert!(answer.await, "call {call}");
     }
 }
 
 #[tokio::test]
-async fn that_a_lock_of_a_step_is_lost_is_told_once_that_is_durable() {
+async fn that_a_lock_of_a_step_is_lost_is_reported_once_that_is_durable() {
     let gate = Gate::new();
     let (_house, bucket, ada) = gate.shut_house().await;
     gate.let_through(1);

@@ -197,13 +197,13 @@ fn with_late_saves() -> Office {
                 save(id).await;
                 session.owner().unlock_all().await.unwrap();
             };
-            let is_robbed = async move |Path(id): Path<u32>| {
+            let is_stolen = async move |Path(id): Path<u32>| {
                 save(id).await;
                 drop(thief.locks().request(customers().record(id).name()).steal().await.unwrap());
             };
             let router = router.route("/save/ends/{id}", get(ends).layer(sessions.continues()));
             let router = router.route("/save/gives-up/{id}", get(gives_up).layer(sessions.continues()));
-            router.route("/save/is-robbed/{id}", get(is_robbed).layer(sessions.continues()))
+            router.route("/save/is-stolen/{id}", get(is_stolen).layer(sessions.continues()))
         },
     )
 }
@@ -215,7 +215,7 @@ async fn a_save_is_not_answered_as_one_if_its_lock_went_meanwhile() {
     let cases = [
         ("/save/ends/1", 403, Refusal::NoSession),
         ("/save/gives-up/1", 409, lost.clone()),
-        ("/save/is-robbed/1", 409, lost),
+        ("/save/is-stolen/1", 409, lost),
     ];
     for (path, status, refusal) in cases {
         let ada = office.open("Ada").await;

@@ -556,7 +556,7 @@ impl<S: BuildHasher> LockTable<S> {
     /// Whether any request or lock has metadata or a longest hold.
     #[inline]
     pub(crate) fn has_extras(&self) -> bool {
-        self.extras.len() > 0
+        !self.extras.is_empty()
     }
 
     pub(crate) fn extras_of(&self, entry: &LockEntry) -> Option<&Extras> {

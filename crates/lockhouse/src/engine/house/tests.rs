@@ -150,8 +150,10 @@ async fn a_lease_as_short_as_the_longest_step_survives_a_stall() {
 /// What ends by time, begun or renewed in a bucket: whether it has ended.
 type HasEnded = Box<dyn Fn(&World) -> bool>;
 
+type Begin = fn(&World) -> HasEnded;
+
 /// Leases, longest holds and TTLs of half a second: each way to begin or to renew one.
-fn deadlines() -> [(&'static str, fn(&World) -> HasEnded); 7] {
+fn deadlines() -> [(&'static str, Begin); 7] {
     fn agent_ended(agent: AgentId) -> HasEnded {
         Box::new(move |world| !world.bucket().with(|state| state.is_alive(agent)))
     }

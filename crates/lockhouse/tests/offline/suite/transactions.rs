@@ -162,7 +162,7 @@ async fn save(
     step.commit().await
 }
 
-fn lost(kind: RecordKind, id: u32) -> LockError {
+fn lost(kind: &RecordKind, id: u32) -> LockError {
     LockError::Lost(vec![kind.record(id).name().to_buf()])
 }
 
@@ -196,14 +196,14 @@ pub(crate) async fn a_save_whose_lock_was_stolen_is_no_success_and_names_it(grou
             let name = customers().record(1);
             drop(thief.locks().request(name.name()).steal().await.unwrap());
         });
-        assert_eq!(saved.await, Err(lost(customers(), 1)), "{how:?}");
+        assert_eq!(saved.await, Err(lost(&customers(), 1)), "{how:?}");
         // Nor if the owner has the name again by then: others may have been there.
         edit(&ada, 1).await.unwrap();
         let saved = save(&ada, (true, true), async || {
             ada.unlock_all().await.unwrap();
             edit(&ada, 1).await.unwrap();
         });
-        assert_eq!(saved.await, Err(lost(customers(), 1)), "{how:?}");
+        assert_eq!(saved.await, Err(lost(&customers(), 1)), "{how:?}");
         assert_eq!(names(&ada).await, ["customer/1"], "and nothing is given back");
         ada.end().await.unwrap();
     }
@@ -219,7 +219,7 @@ pub(crate) async fn a_step_that_has_lost_one_lock_takes_back_the_others(ground: 
     step.lock([documents().for_write(3)]).await.unwrap();
     let stolen = customers().record(2);
     drop(bucket.agent("operator").locks().request(stolen.name()).steal().await.unwrap());
-    assert_eq!(step.commit().await, Err(lost(customers(), 2)));
+    assert_eq!(step.commit().await, Err(lost(&customers(), 2)));
     assert_eq!(names(&ada).await, ["customer/1"], "the transaction before goes on");
     bob.lock([documents().for_write(3)]).await.unwrap();
 }
