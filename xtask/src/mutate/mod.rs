@@ -36,7 +36,14 @@ const SUBJECTS: [Subject; 2] = [
         package: "lockhouse-core",
         folder: "crates/core/src",
         only: None,
-        tests: &["--lib", "--test=scripts", "--test=invariants", "--test=determinism", "--test=memory"],
+        tests: &[
+            "--lib",
+            "--test=scripts",
+            "--test=accounting",
+            "--test=invariants",
+            "--test=determinism",
+            "--test=memory",
+        ],
     },
     Subject {
         package: "lockhouse",
