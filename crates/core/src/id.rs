@@ -183,6 +183,21 @@ mod tests {
     use foldhash::fast::FixedState;
 
     use super::*;
+
+    #[test]
+    fn a_command_that_is_moved_to_a_later_tick_sets_no_earlier_deadline() {
+        let at = Instant::from_millis;
+        let now = Now::late(at(1000), 80);
+        for (tick, moved) in [
+            (900, now),
+            (1000, now),
+            (1050, Now::late(at(1050), 30)),
+            (1080, at(1080).into()),
+            (1200, at(1200).into()),
+        ] {
+            assert_eq!(now.not_before(at(tick)), moved, "{tick}");
+        }
+    }
     use crate::{Acquire, Command, LockManager, Mode, Name, NewAgent, NewRequest, Outcome};
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) struct Pair {
     core: LockManager<FixedState>,
     literal: Literal,
     now: Instant,
+    /// The instant of the last command, no earlier than its tick.
+    came: Instant,
     steps: usize,
     labels: Labels,
     start: Start,
@@ -39,6 +41,7 @@ impl Pair {
             core,
             literal: Literal::new(start.limits, start.token_mark),
             now: Instant::default(),
+            came: Instant::default(),
             steps: 0,
             labels: Labels::new(foreign),
             start: start.clone(),
@@ -56,7 +59,10 @@ impl Pair {
     }
 
     fn play_unguarded(&mut self, step: &Step, histogram: &mut Histogram) -> Result<(), Difference> {
-        self.now = self.now.max(Instant::from_millis(step.at_ms));
+        if self.now < Instant::from_millis(step.at_ms) {
+            self.now = self.came.max(Instant::from_millis(step.at_ms));
+            self.came = self.now;
+        }
         self.steps += 1;
         let outcome = if matches!(step.action, Action::Timeout) {
             self.core.handle_timeout(self.now);
@@ -120,8 +126,9 @@ impl Pair {
     }
 
     fn compare_outcomes(&mut self, action: &Action, command: Command<'_>) -> Result<Outcome, Difference> {
-        // Commands come with the tick, or up to half a second later.
-        let now = Now::late(self.now, self.steps as u64 % 6 * 100);
+        // Commands come with the tick or a little later, and no tick comes before them.
+        self.came = self.came.max(self.now.plus_millis(self.steps as u64 % 4));
+        let now = Now::late(self.now, self.came.as_millis() - self.now.as_millis());
         let ours = self.core.handle(now, command);
         let theirs = self.literal.handle(now, command, fresh(&ours));
         let theirs = theirs.map_err(|_| format!("the core answers {ours:?}, though it should not refuse"))?;

@@ -95,9 +95,9 @@ impl Stage {
         self.kill();
         self.disk.strays_arrive(true);
         let newest = self.disk.backups() - 1;
-        let chosen = match (self.random.below(3), self.restores.last) {
+        let chosen = match (self.random.below(4), self.restores.last) {
             (0, Some(last)) => last,
-            (1, Some(last)) if last > 0 => self.random.below(last),
+            (1..3, Some(last)) if last > 0 => self.random.below(last),
             _ => newest,
         };
         if let Some(last) = self.restores.last {

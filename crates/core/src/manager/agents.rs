@@ -29,7 +29,7 @@ impl<S: BuildHasher> LockManager<S> {
     pub(super) fn renew(&mut self, now: Now, agent: AgentId) -> bool {
         let Some(party) = self.table.party_mut(agent) else { return false };
         if let Some(lease) = &mut party.lease {
-            lease.ends = now.deadline(lease.length_ms);
+            lease.ends = lease.ends.max(now.deadline(lease.length_ms));
         }
         true
     }

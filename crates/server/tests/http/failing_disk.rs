@@ -1,10 +1,10 @@
 //! A disk that fails under a running server. strace has one write or sync of the database or its log fail
-//! with EIO: what is on the disk is unknown then, and the server ends.
+//! with EIO: what is on the disk is unknown then, and the server ends. Or strace has a sync hang.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockhouse::remote::connect;
 use lockhouse::{ClaimError, StoreError};
@@ -104,6 +104,11 @@ fn log_of(file: &Path) -> PathBuf {
     log.into()
 }
 
+const FAILS: &str = "error=EIO";
+
+/// Longer than this test takes.
+const HANGS: &str = "delay_enter=600s";
+
 /// More than a start and a claim take.
 const MOST_CALLS: u32 = 30;
 
@@ -117,8 +122,8 @@ async fn a_claim_whose_write_or_sync_fails_is_unknown_and_what_was_reported_is_t
         for nth in 1..=MOST_CALLS {
             let file = folder.file(&format!("{call}-{nth}.db"));
             fs::copy(&used, &file).unwrap();
-            let failure = DiskFailure { call, file: log_of(&file), nth };
-            let server = match ServerProcess::over_failing("1s", file, &failure) {
+            let failure = DiskFailure { call, file: log_of(&file), nth, how: FAILS };
+            let server = match ServerProcess::over_failing("1s", file, &failure, &[]) {
                 Ok(server) => server,
                 Err(end) => {
                     assert_eq!(end.code(), Some(1), "{call} {nth}: while it was opened");
@@ -162,8 +167,8 @@ async fn a_claim_whose_checkpoint_fails_is_unknown_and_what_was_reported_is_ther
     for call in ["pwrite64", "fdatasync"] {
         let folder = Folder::new();
         let file = used_file(&folder);
-        let failure = DiskFailure { call, file: file.clone(), nth: 1 };
-        let mut api = Api::over(ServerProcess::over_failing("1s", file, &failure).unwrap());
+        let failure = DiskFailure { call, file: file.clone(), nth: 1, how: FAILS };
+        let mut api = Api::over(ServerProcess::over_failing("1s", file, &failure, &[]).unwrap());
         let mut seats = 0;
         let reported = loop {
             match claim_by_http(&api, &format!("seat/{seats}"), None).await {
@@ -180,4 +185,41 @@ async fn a_claim_whose_checkpoint_fails_is_unknown_and_what_was_reported_is_ther
             assert_eq!(claim.status, 200, "{call}: claim {seat} of {seats} is gone: {claim:?}");
         }
     }
+}
+
+/// The number of the first sync of the log that is one of a claim and none of the start.
+async fn first_sync_of_a_claim(folder: &Folder, used: &Path) -> u32 {
+    for nth in 1..=MOST_CALLS {
+        let file = folder.file(&format!("counted-{nth}.db"));
+        fs::copy(used, &file).unwrap();
+        let failure = DiskFailure { call: "fdatasync", file: log_of(&file), nth, how: FAILS };
+        let Ok(server) = ServerProcess::over_failing("1s", file, &failure, &[]) else { continue };
+        if claim_by_http(&Api::over(server), SEAT, None).await == Reported::Unknown {
+            return nth;
+        }
+    }
+    panic!("no sync of a claim has failed");
+}
+
+#[tokio::test]
+async fn a_server_whose_disk_hangs_is_unavailable_in_time_and_ends_in_its_drain_time() {
+    let folder = Folder::new();
+    let used = used_file(&folder);
+    let nth = first_sync_of_a_claim(&folder, &used).await;
+    let file = folder.file("hangs.db");
+    fs::copy(&used, &file).unwrap();
+    let failure = DiskFailure { call: "fdatasync", file: log_of(&file), nth, how: HANGS };
+    let options = ["--store-timeout", "500ms"];
+    let mut api = Api::over(ServerProcess::over_failing("1s", file, &failure, &options).unwrap());
+    let begun = Instant::now();
+    assert_eq!(claim_by_http(&api, SEAT, None).await, Reported::Unknown);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "the store is waited for: {:?}", begun.elapsed());
+    assert_eq!(claim_by_http(&api, "seat/other", None).await, Reported::Nothing);
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+
+    let stopped = Instant::now();
+    assert!(api.server.terminate_hanging());
+    assert!(stopped.elapsed() < Duration::from_secs(60), "{:?}", stopped.elapsed());
+    api.start_again();
+    assert_eq!(claim_by_http(&api, "seat/other", None).await, Reported::Done);
 }

@@ -79,8 +79,10 @@ impl ServerProcess {
         lease: &'static str,
         file: PathBuf,
         failure: &DiskFailure,
+        options: &[&str],
     ) -> Result<Self, ExitStatus> {
-        Self::try_listen(failure.command(), "0", lease, Keeps::InFileOf(file), &[])
+        let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
+        Self::try_listen(failure.command(), "0", lease, Keeps::InFileOf(file), &options)
     }
 
     fn listen(port: &str, lease: &'static str, keeps: Keeps, options: &[String]) -> Self {
@@ -174,6 +176,27 @@ impl ServerProcess {
         self.child.wait().unwrap().success()
     }
 
+    /// As [`terminate`](Self::terminate), of a server that strace has hang in a system call. strace does not
+    /// let a thread go that hangs, though the process has ended.
+    #[allow(dead_code, reason = "not every test that has a server has it hang")]
+    pub(crate) fn terminate_hanging(&mut self) -> bool {
+        use rustix::process::{Pid, Signal, kill_process};
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        let process = format!("/proc/{}", self.child.id());
+        let has_ended = || std::fs::read_to_string(format!("{process}/stat")).unwrap().contains(") Z ");
+        while !has_ended() {
+            std::thread::yield_now();
+        }
+        for thread in std::fs::read_dir(format!("{process}/task")).unwrap() {
+            // A thread may have gone meanwhile.
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap_or_default();
+            let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+            let tracer = tracer.and_then(|pid| Pid::from_raw(pid.trim().parse().unwrap()));
+            tracer.into_iter().for_each(|tracer| _ = kill_process(tracer, Signal::KILL));
+        }
+        self.child.wait().unwrap().success()
+    }
+
     /// Another server at the same address, over the same file.
     pub(crate) fn start_again(&mut self) {
         let keeps = std::mem::replace(&mut self.keeps, Keeps::Nothing);
@@ -183,22 +206,24 @@ impl ServerProcess {
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lockhouse");
 
-/// The failure of one system call on one file with EIO, by strace.
+/// The failure of one system call on one file, by strace.
 #[allow(dead_code, reason = "not every test that has a server has it fail")]
 pub(crate) struct DiskFailure {
     pub(crate) call: &'static str,
     pub(crate) file: PathBuf,
     /// The number of the call in its thread, from 1.
     pub(crate) nth: u32,
+    /// How it fails, as strace has it.
+    pub(crate) how: &'static str,
 }
 
 impl DiskFailure {
     fn command(&self) -> Command {
-        let Self { call, file, nth } = self;
+        let Self { call, file, nth, how } = self;
         let mut command = Command::new("strace");
         // The tracer is a grandchild, so that the server itself is the child that is killed and waited for.
         command.args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", "signal=none", "-P"]).arg(file);
-        command.arg(format!("--trace={call}")).arg(format!("--inject={call}:error=EIO:when={nth}"));
+        command.arg(format!("--trace={call}")).arg(format!("--inject={call}:{how}:when={nth}"));
         command.arg(PROGRAM);
         command
     }

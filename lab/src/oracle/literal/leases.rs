@@ -85,7 +85,8 @@ impl Literal {
     pub(super) fn renew(&mut self, agent: AgentId) -> bool {
         let came = self.came;
         let Some(agent) = self.agents.iter_mut().find(|other| other.id == agent) else { return false };
-        agent.lease_ends = agent.lease_ms.map(|ms| came.plus_millis(ms));
+        // No lease is ever cut short.
+        agent.lease_ends = agent.lease_ends.max(agent.lease_ms.map(|ms| came.plus_millis(ms)));
         true
     }
 

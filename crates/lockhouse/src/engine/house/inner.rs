@@ -205,7 +205,14 @@ impl Inner {
     pub(crate) fn is_over(&self) {
         let why = self.loss();
         self.begin_to_close();
-        self.buckets().iter().for_each(|bucket| bucket.is_over(why));
+        self.buckets_in_order().iter().for_each(|bucket| bucket.is_over(why));
+    }
+
+    /// All buckets, in the order of their keys: the end of a house is the same each time.
+    pub(crate) fn buckets_in_order(&self) -> Vec<Arc<Shared>> {
+        let mut buckets = self.buckets();
+        buckets.sort_unstable_by(|one, other| one.key().cmp(other.key()));
+        buckets
     }
 
     /// Why every lock is lost, if the store is.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockhouse_core::{Command, FencingToken, Instant, ReplayError};
 use lockhouse_store::{MarkOf, Opened, Slot, Store, TakeError, TokenMark, Write, WriterId};
 
-use crate::engine::bucket::Bucket;
+use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::pipeline::{Pipeline, Stop};
 use crate::engine::commit::store_state::{StoreState, StoreStatus};
 use crate::engine::environment::Environment;
@@ -140,10 +140,10 @@ impl House {
     /// The house ends all the same.
     pub async fn close(&self) -> StoreState {
         self.inner.begin_to_close();
-        let buckets = self.buckets();
-        buckets.iter().for_each(|bucket| _ = bucket.0.handle(Command::Close));
+        let buckets = self.inner.buckets_in_order();
+        buckets.iter().for_each(|bucket| _ = bucket.handle(Command::Close));
         // Holders may still come back for locks in buckets of which nothing is known yet.
-        let clean = !self.inner.recovers_new_buckets() && !buckets.iter().any(Bucket::is_held_remotely);
+        let clean = !self.inner.recovers_new_buckets() && !buckets.iter().any(Shared::is_held_remotely);
         drop(buckets);
         let Some(pipeline) = self.inner.pipeline() else { return StoreState::Closed { clean } };
         let mut state = pipeline.status().watch();
