@@ -321,6 +321,10 @@ impl ApplicationSession {
         let needed = step.needed();
         match step.commit().await {
             Ok(()) => self.transaction.objects.lock().settle(&released),
+            // The locks may be gone by this very step.
+            Err(LockError::Store(error @ StoreError::OutcomeUnknown { .. })) => {
+                return Err(Refusal::Store(error));
+            }
             Err(LockError::Store(error)) if !promises_more => {
                 self.check_held(&needed).await?;
                 harmless(error);

@@ -487,3 +487,50 @@ async fn that_a_lock_of_a_step_is_lost_is_reported_once_that_is_durable() {
     assert_eq!(lost.await, Err(LockError::Lost(vec![held[0].0.to_buf()])));
     drop(bucket);
 }
+
+#[tokio::test]
+async fn a_step_that_gives_nothing_back_succeeds_once_its_locks_are_durable() {
+    let gate = Gate::new();
+    let (_house, _, ada) = gate.shut_house().await;
+    let mut lock = Box::pin(ada.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    let (locked, other) = (record(1), record(2));
+    let (needed, others) = ([(locked.name(), None)], [(other.name(), None)]);
+    let mut keeps = Box::pin(ada.commit_step(&needed, None));
+    let mut gives_nothing = Box::pin(ada.commit_step(&needed, Some(Unlock::These(&others))));
+    assert!(poll(&mut keeps).await.is_pending());
+    assert!(poll(&mut gives_nothing).await.is_pending());
+    gate.open();
+    lock.await.unwrap();
+    assert_eq!((keeps.await, gives_nothing.await), (Ok(0), Ok(0)));
+}
+
+#[tokio::test]
+async fn a_look_is_answered_where_no_memory_is_left_for_answers_that_wait() {
+    let budget = MemoryBudget::new(64 << 10);
+    let gate = Gate::new();
+    let house = gate.house_with(Options::new().memory_budget(&budget)).await;
+    let bucket = house.bucket("default");
+    let owner = bucket.owners().open("Ada", Duration::from_secs(3600)).await.unwrap();
+    let port = bucket.port(1 << 20);
+    let agent = join(&port, None).unwrap();
+    gate.shut();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    let wanted = record(1);
+    for tag in 1..1000 {
+        let request = NewRequest::new(agent, wanted.name(), Acquire::IfAvailable(Mode::Exclusive));
+        port.submit(tag, Command::Request(request));
+    }
+    drained(&port);
+    let memory = Arc::new(MemoryBudget::new(1 << 20).of("looks"));
+    port.look(1000, memory);
+    gate.open();
+    lock.await.unwrap();
+    settle().await;
+    assert!(
+        drained(&port)
+            .iter()
+            .any(|notice| matches!(notice, Notice::Answer { tag: 1000, outcome: Outcome::Snapshot(_) }))
+    );
+}

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::{Path, State};
 use axum::routing::get;
 use lockhouse::implicit::{AccessError, ApplicationSession, Refusal, SeriousError, WebSession};
-use lockhouse::store::MemoryStore;
+use lockhouse::store::{FaultStore, Faults, MemoryStore};
 use lockhouse::{House, LockError, Options, StoreError};
 use tokio::sync::{Barrier, Notify, oneshot};
 
@@ -154,6 +154,32 @@ async fn an_answer_whose_locks_could_only_not_be_given_back_stands_and_that_is_r
         panic!("{serious:?}")
     };
     assert_eq!(user, "Ada");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_save_that_the_store_does_not_confirm_is_unknown() {
+    let memory = Arc::new(MemoryStore::new().unwrap());
+    let store = Arc::new(FaultStore::new(memory, 1, Faults::NONE));
+    let house = House::open(store.clone(), Options::new()).await.unwrap();
+    let office = Office::over(
+        house,
+        |options| options,
+        |router, sessions| {
+            let save = async |Path(id): Path<u32>| {
+                let session = ApplicationSession::current().unwrap();
+                session.held(&customers().record(id)).await.unwrap();
+                session.release(&customers().record(id)).await.unwrap();
+            };
+            router.route("/save/{id}", get(save).layer(sessions.continues()))
+        },
+    );
+    let ada = office.open("Ada").await;
+    assert_eq!(office.get(&ada, "/edit/1").await, 200);
+    store.set_faults(Faults { refused: 1000, ..Faults::NONE });
+    let answer = office.send(Some(&ada), "GET", "/save/1").await;
+    assert_eq!(answer.status(), 504);
+    let refusal = answer.extensions().get();
+    assert!(matches!(refusal, Some(Refusal::Store(StoreError::OutcomeUnknown { .. }))), "{refusal:?}");
 }
 
 #[tokio::test]

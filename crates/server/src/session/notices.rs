@@ -105,6 +105,8 @@ impl Session {
                 _ = self.show(&look, &snapshot);
             }
             (PendingCall::Watches(_memory), Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
+            (PendingCall::Query(look, _memory), Outcome::Refused(_)) => _ = self.too_many_queries(look.id),
+            (PendingCall::Watches(_memory), Outcome::Refused(_)) => self.look_later(),
             _ => {}
         }
     }

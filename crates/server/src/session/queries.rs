@@ -23,7 +23,7 @@ impl Session {
         })
     }
 
-    fn too_many_queries(&mut self, id: u64) -> Verdict {
+    pub(super) fn too_many_queries(&mut self, id: u64) -> Verdict {
         let problem = FrameProblem::with_message(
             "the looks of the tenant at its buckets that are under way take all the memory that they may: ask again later",
         );
@@ -93,10 +93,15 @@ impl Session {
         match self.reserve_for_query() {
             Some(memory) => self.take_snapshot(memory.clone(), PendingCall::Watches(memory)),
             None => {
-                self.watches.due = Some(Instant::now() + WATCH_GATHERING);
+                self.look_later();
                 Verdict::GoOn
             }
         }
+    }
+
+    /// There is no memory for a snapshot of the watches now.
+    pub(super) fn look_later(&mut self) {
+        self.watches.due = Some(Instant::now() + WATCH_GATHERING);
     }
 
     pub(super) fn show_watches(&mut self, snapshot: &Snapshot) {

@@ -238,8 +238,13 @@ impl Shared {
                 let notice = Notice::Answer { tag, outcome };
                 Deferred::Port { inbox: inbox.clone(), notice, memory: Some(memory) }
             };
-            if let HeldAnswer::Passes(deferred) = state.hold_answer(&Command::Snapshot, outcome, deferred) {
-                state.hand_over(deferred);
+            match state.hold_answer(&Command::Snapshot, outcome, deferred) {
+                HeldAnswer::Passes(deferred) => _ = state.hand_over(deferred),
+                HeldAnswer::Waits => {}
+                HeldAnswer::TooMuchWaits(refusal) => {
+                    let notice = Notice::Answer { tag, outcome: Outcome::Refused(refusal) };
+                    state.wakeups.wakers.extend(inbox.push(notice));
+                }
             }
         });
     }

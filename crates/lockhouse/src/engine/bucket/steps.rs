@@ -62,14 +62,22 @@ impl State {
             return Ok((StepResult::Lost(names), reply));
         }
         let Some(locks) = release else {
-            return Ok((StepResult::Succeeded { released: 0 }, self.reply(&touch, touched, None)?));
+            // That the locks are held is told once they are durable.
+            let command = Command::Unlock { owner, locks: Unlock::These(needed) };
+            let reply = self.reply(&command, Outcome::Unlocked { count: 0 }, None)?;
+            return Ok((StepResult::Succeeded { released: 0 }, reply));
         };
-        let command = Command::Unlock { owner, locks };
-        let outcome = self.handle(now, command);
+        let outcome = self.handle(now, Command::Unlock { owner, locks });
         let Outcome::Unlocked { count: released } = outcome else {
             unreachable!("an unlock cannot be answered with {outcome:?}")
         };
-        Ok((StepResult::Succeeded { released }, self.reply(&command, outcome, None)?))
+        let about = match locks {
+            Unlock::These(locks) => [needed, locks].concat(),
+            Unlock::AllBut(_) => Vec::new(),
+        };
+        let locks = if about.is_empty() { locks } else { Unlock::These(&about) };
+        let reply = self.reply(&Command::Unlock { owner, locks }, outcome, None)?;
+        Ok((StepResult::Succeeded { released }, reply))
     }
 
     fn is_held(&self, owner: OwnerId, (name, token): &Needed<'_>) -> bool {

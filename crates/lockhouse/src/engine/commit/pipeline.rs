@@ -363,6 +363,7 @@ impl Pipeline {
         let batch = Arc::new(CommitBatch { slot, epoch, writer, first_seq, writes });
         let mut pause = RETRY.0;
         let mut lost = 0;
+        let begun = Instant::now();
         loop {
             let outcomes = self.answer(self.store.commit(vec![batch.clone()])).await;
             let outcomes = outcomes.map_err(StoreState::Failed)?;
@@ -373,7 +374,7 @@ impl Pipeline {
                 CommitOutcome::Refused(why) => Some(why),
             };
             lost += u32::from(why.is_none());
-            if why.is_some() || lost > ANSWERS_LOST {
+            if why.is_some() || lost > ANSWERS_LOST || begun.elapsed() >= self.status.timeout {
                 let why = why.as_ref().map_or_else(|| NO_ANSWER.to_owned(), ToString::to_string);
                 self.status.set(StoreState::Unavailable { why, retry_after: pause });
             }

@@ -112,11 +112,15 @@ impl StoreStatus {
         }
     }
 
-    /// Waits until the store cannot write, and for the time that an answer of the store is waited for after
-    /// that.
+    /// Waits until the store cannot write, and still cannot after the time that its answer is waited for.
     pub(crate) async fn given_up(&self) {
-        self.not_serving().await;
-        sleep(self.timeout).await;
+        loop {
+            self.not_serving().await;
+            sleep(self.timeout).await;
+            if self.get() != StoreState::Serving {
+                return;
+            }
+        }
     }
 
     /// Enters a state, unless the present one is final.
