@@ -66,7 +66,8 @@ impl State {
         if self.outbox.bytes() + bytes > WAITING_BYTES {
             return Err(Refusal::BudgetExceeded { limit: WAITING_BYTES });
         }
-        // Answers that bring nothing along go on where the tenant has no memory left: a holder can still look.
+        // Answers that bring nothing along go on where the tenant has no memory left: a holder can still
+        // look.
         if bytes <= size_of::<Deferred>() { Ok(()) } else { self.reserve_memory(|_| bytes) }
     }
 
