@@ -183,6 +183,7 @@ mod tests {
     use foldhash::fast::FixedState;
 
     use super::*;
+    use crate::{Acquire, Command, LockManager, Mode, Name, NewAgent, NewRequest, Outcome};
 
     #[test]
     fn a_command_that_is_moved_to_a_later_tick_sets_no_earlier_deadline() {
@@ -198,7 +199,6 @@ mod tests {
             assert_eq!(now.not_before(at(tick)), moved, "{tick}");
         }
     }
-    use crate::{Acquire, Command, LockManager, Mode, Name, NewAgent, NewRequest, Outcome};
 
     #[test]
     fn slots_are_distinct_while_their_owners_live_and_are_reused_afterwards() {
