@@ -16,11 +16,12 @@ pub enum Change {
     },
     /// An owner began.
     OwnerOpened(OwnerRecord),
-    /// An owner ended, and with it every lock that it held.
+    /// An owner ended, and with it every lock that it held. If its locks were [void](Self::LocksVoided) by
+    /// then, this comes after the last of them has ended.
     OwnerEnded {
         /// The owner.
         owner: OwnerId,
-        /// The names of its locks, which are free now.
+        /// The names of its locks, which are free now; none of locks that were void.
         names: Vec<NameBuf>,
         /// Why.
         reason: OwnerEnd,
@@ -41,6 +42,22 @@ pub enum Change {
         reason: LockEnd,
         /// When.
         at: Instant,
+    },
+    /// An owner has given up more locks than fit into one commit: from now on they are void. A void lock is
+    /// nobody's, but still keeps its name from others until it ends, with an `Unlocked` of its own. If the
+    /// owner lives, [`LocksSwept`](Self::LocksSwept) comes after the last one, else `OwnerEnded`.
+    LocksVoided {
+        /// The owner.
+        owner: OwnerId,
+        /// Which of its locks.
+        which: VoidLocks,
+        /// When.
+        at: Instant,
+    },
+    /// All void locks of an owner that lives have ended.
+    LocksSwept {
+        /// The owner.
+        owner: OwnerId,
     },
     /// A name is claimed.
     Claimed(ClaimRecord),
@@ -69,11 +86,15 @@ pub enum Change {
 }
 
 impl Change {
-    /// The names that the change concerns.
+    /// The names that the change concerns. Void locks are not among them: each of them ends in a change of
+    /// its own before its name is another's.
     pub fn names(&self) -> &[NameBuf] {
         use std::slice::from_ref;
         match self {
-            Self::TokensReserved { .. } | Self::OwnerOpened(_) => &[],
+            Self::TokensReserved { .. }
+            | Self::OwnerOpened(_)
+            | Self::LocksVoided { .. }
+            | Self::LocksSwept { .. } => &[],
             Self::OwnerEnded { names, .. } => names,
             Self::Locked(LockRecord { name, .. })
             | Self::Unlocked { name, .. }
@@ -121,6 +142,22 @@ pub struct LockRecord {
     pub metadata: Option<Box<str>>,
 }
 
+/// The locks that an owner gives up at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VoidLocks {
+    /// All: the owner has ended.
+    OfEnded(OwnerEnd),
+    /// All of these tokens, except those of some names.
+    AllBut {
+        /// The highest token; later locks are not meant.
+        up_to: FencingToken,
+        /// The names whose locks stay.
+        spared: Vec<NameBuf>,
+    },
+    /// The locks of these names, under these tokens.
+    These(Vec<(NameBuf, FencingToken)>),
+}
+
 /// A claim: a reservation that ends by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRecord {
@@ -166,7 +203,7 @@ pub enum OwnerEnd {
     Overdue,
 }
 
-/// Why an offline lock ended before its owner did.
+/// Why an offline lock ended, apart from [`Change::OwnerEnded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockEnd {
     /// The owner released the lock.
@@ -175,6 +212,8 @@ pub enum LockEnd {
     Undone,
     /// A web lock request stole the name.
     Stolen,
+    /// The owner has ended, at which the lock became [void](Change::LocksVoided).
+    WithOwner(OwnerEnd),
 }
 
 /// Why a claim ended without having been made final.

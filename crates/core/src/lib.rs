@@ -39,7 +39,7 @@ mod refusal;
 mod snapshot;
 
 pub use change::{
-    AssignmentRecord, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerEnd, OwnerRecord,
+    AssignmentRecord, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerEnd, OwnerRecord, VoidLocks,
 };
 pub use command::{
     Acquire, Command, GrantToUndo, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,

@@ -24,7 +24,8 @@ pub struct Limits {
     pub owners: u32,
     /// Offline locks of one owner.
     pub locks_per_owner: u32,
-    /// Locks in one command, so that its changes fit into one transaction of the smallest store.
+    /// Locks in one command, so that its changes fit into one transaction of the smallest store. A command
+    /// that ends more of them makes them [void](crate::Change::LocksVoided), and they end one by one.
     pub locks_per_command: usize,
     /// Length of the label of an owner or a claimant, in bytes.
     pub label_bytes: usize,

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, FencingToken, LockManager, LockState,
-    Mode, NameBuf, Outcome, OwnerRecord, OwnerView, Party, RequestStatus, Snapshot, SnapshotEntry,
+    Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, FencingToken, Instant, LockManager,
+    LockState, Mode, NameBuf, Outcome, OwnerRecord, OwnerView, Party, RequestStatus, Snapshot, SnapshotEntry,
 };
 use player::{Player, cases, stories};
 use proptest::prelude::*;
@@ -16,13 +16,27 @@ use random::commands::{Action, Durable, Story};
 /// Held locks and pending requests of each name.
 type ByName = BTreeMap<NameBuf, (Vec<SnapshotEntry>, Vec<SnapshotEntry>)>;
 
-/// Plays the story and checks the manager after each step.
+/// Plays the story and checks the manager after each step, once nothing is left to be done in parts: that may
+/// be some steps later.
 fn after_each(story: &Story, mut check: impl FnMut(&mut Player<FixedState>)) {
     let mut player = Player::new(&story.start, FixedState::default());
-    for step in &story.steps {
+    for (at, step) in story.steps.iter().enumerate() {
         player.play(step);
-        check(&mut player);
+        if at % 3 == 0 {
+            settle(&mut player);
+        }
+        if player.manager.next_timeout() != Some(Instant::default()) {
+            check(&mut player);
+        }
     }
+}
+
+/// Processes all that is processed in parts, but ends nothing for its time.
+fn settle(player: &mut Player<FixedState>) {
+    assert!(player.manager.handle_timeout_in_part(Instant::default(), player.now, usize::MAX));
+    assert!(player.manager.sweep(player.now, usize::MAX));
+    player.take_effects();
+    player.labels.look(&player.present());
 }
 
 fn by_name(snapshot: Snapshot) -> ByName {
@@ -214,6 +228,7 @@ proptest! {
         for (at, step) in story.steps.iter().enumerate() {
             player.play(step);
             if at % 16 == 0 || at + 1 == story.steps.len() {
+                settle(&mut player);
                 let there_is = durable(&player.manager, &player.names);
                 prop_assert_eq!(&durable(&player.restored(&player.stored), &player.names), &there_is);
                 prop_assert_eq!(&durable(&player.restored(&compact(&player)), &player.names), &there_is);
@@ -236,6 +251,7 @@ proptest! {
             player.manager.handle(player.now, Command::Unassign { name, token: None });
         }
         player.manager.handle(player.now, Command::EndRecovery);
+        settle(&mut player);
         prop_assert_eq!((player.manager.owners().len(), player.manager.assignments().len()), (0, 0));
         prop_assert_eq!((player.manager.len(), player.manager.names()), (0, 0));
         prop_assert_eq!(player.manager.next_timeout(), None);
@@ -250,6 +266,7 @@ proptest! {
             player.manager.handle(player.now, Command::End { agent });
         }
         player.manager.handle(player.now, Command::EndRecovery);
+        settle(&mut player);
         let assigned = player.manager.assignments().map(|it| it.claimant.len() + it.name.as_name().as_wtf8().len());
         prop_assert!(player.manager.bytes() >= assigned.sum());
         prop_assert_eq!(player.restored(&compact(&player)).bytes(), player.manager.bytes());

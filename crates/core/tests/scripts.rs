@@ -158,6 +158,13 @@ stories! {
     a_refused_owner_is_not_active
     an_owner_ends_at_its_longest_life_whatever_it_does
     a_longest_life_is_over_before_the_timeout_comes
+    an_owner_with_more_locks_than_fit_ends_in_parts
+    release_all_of_more_locks_than_fit_is_done_in_parts
+    a_release_of_more_locks_than_fit_is_done_in_parts
+    void_locks_survive_a_restart_as_they_were
+    a_steal_ends_void_locks_and_breaks_those_that_stand
+    the_sole_reader_among_void_ones_may_become_the_writer
+    what_is_brought_back_meets_no_void_lock
     the_end_of_an_owner_frees_all_its_locks_in_one_change
     the_end_of_an_owner_leaves_the_others_alone
     owners_expire_in_the_order_of_their_deadlines_before_any_queue_is_processed

@@ -41,7 +41,9 @@ impl Opened {
 ///
 /// The rows come in this order: the marks of groups, those of tenants; then bucket by bucket first the bucket
 /// itself and then its changes: [`TokensReserved`](Change::TokensReserved) if there ever was one, owners,
-/// locks, claims, assignments, each kind from the oldest number to the newest. No other changes ever come.
+/// locks, claims, assignments, each kind from the oldest number to the newest. Between locks and claims come
+/// the [`LocksVoided`](Change::LocksVoided) that are not swept, by owners, those of each in their order. No
+/// other changes ever come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveredRow {
     /// A mark of dropped buckets. The one of all tenants is [`Opened::token_floor`].

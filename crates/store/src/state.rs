@@ -40,6 +40,8 @@ struct BucketState {
     locks: BTreeMap<(NameBuf, OwnerId), LockRecord>,
     claims: BTreeMap<NameBuf, ClaimRecord>,
     assignments: BTreeMap<NameBuf, AssignmentRecord>,
+    /// By owner, the changes that made locks void which are not all swept yet.
+    voided: BTreeMap<OwnerId, Vec<Change>>,
 }
 
 impl Default for SlotState {
@@ -177,6 +179,7 @@ impl BucketState {
             }
             Change::OwnerEnded { owner, names, .. } => {
                 self.owners.remove(owner);
+                self.voided.remove(owner);
                 for name in names {
                     self.locks.remove(&(name.clone(), *owner));
                 }
@@ -186,6 +189,12 @@ impl BucketState {
             }
             Change::Unlocked { name, owner, .. } => {
                 self.locks.remove(&(name.clone(), *owner));
+            }
+            Change::LocksVoided { owner, .. } => {
+                self.voided.entry(*owner).or_default().push(change.clone());
+            }
+            Change::LocksSwept { owner } => {
+                self.voided.remove(owner);
             }
             Change::Claimed(record) => {
                 self.claims.insert(record.name.clone(), record.clone());
@@ -209,6 +218,7 @@ impl BucketState {
         }
         self.owners.values().for_each(|record| visit(Change::OwnerOpened(record.clone())));
         in_order(&self.locks, |lock| lock.token).for_each(|record| visit(Change::Locked(record.clone())));
+        self.voided.values().flatten().for_each(|change| visit(change.clone()));
         in_order(&self.claims, |claim| claim.token).for_each(|record| visit(Change::Claimed(record.clone())));
         in_order(&self.assignments, |it| it.token).for_each(|record| visit(Change::Assigned(record.clone())));
     }

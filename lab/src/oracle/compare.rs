@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    AgentId, AssignmentRecord, AssignmentView, Change, ClaimRecord, Command, Effect, Instant, LockManager,
-    Mode, NameBuf, Now, Outcome, OwnerRecord, OwnerView, RequestId, RequestStatus, Snapshot,
+    AgentId, AssignmentRecord, AssignmentView, Change, ClaimRecord, Command, Effect, Grant, Instant,
+    LockManager, Mode, NameBuf, Now, Outcome, OwnerRecord, OwnerView, RequestId, RequestStatus, Snapshot,
 };
 use random::commands::{Action, Durable, Labels, Lists, Present, Start, Step, View};
 
@@ -31,6 +31,8 @@ pub(super) struct Pair {
     start: Start,
     /// All changes that the core announced.
     changes: Vec<Change>,
+    /// The effects of the present step that were taken from the core.
+    effects: Vec<Effect>,
 }
 
 impl Pair {
@@ -46,6 +48,7 @@ impl Pair {
             labels: Labels::new(foreign),
             start: start.clone(),
             changes: Vec::new(),
+            effects: Vec::new(),
         }
     }
 
@@ -65,8 +68,7 @@ impl Pair {
         }
         self.steps += 1;
         let outcome = if matches!(step.action, Action::Timeout) {
-            self.core.handle_timeout(self.now);
-            self.literal.handle_timeout(self.now);
+            self.time_passes();
             None
         } else if let Action::Durable(Durable::Restart { recovery_ms }) = step.action {
             self.restart(recovery_ms)?;
@@ -87,6 +89,27 @@ impl Pair {
         }));
         self.refresh_view();
         Ok(())
+    }
+
+    /// All that is due ends; now and then only a few void locks do.
+    fn time_passes(&mut self) {
+        if self.steps.is_multiple_of(2) {
+            let most = self.steps / 2 % 3;
+            self.core.sweep(self.now, most);
+            return self.literal.sweep(self.now, most);
+        }
+        self.core.handle_timeout(self.now);
+        self.effects.extend(std::iter::from_fn(|| self.core.poll_effect()));
+        // In which order names are processed after a recovery is the core's to choose.
+        let mut order = Vec::new();
+        for effect in &self.effects {
+            if let Effect::Granted { grant: Grant { request, .. }, .. }
+            | Effect::Unavailable { request, .. } = effect
+            {
+                order.extend(self.literal.waits_for(*request));
+            }
+        }
+        self.literal.handle_timeout(self.now, &order);
     }
 
     /// Replays the old core's changes into a new core; the transcription forgets all that is not durable.
@@ -144,7 +167,8 @@ impl Pair {
     }
 
     fn compare_effects(&mut self) -> Result<Vec<Effect>, Difference> {
-        let ours: Vec<Effect> = std::iter::from_fn(|| self.core.poll_effect()).collect();
+        let mut ours = std::mem::take(&mut self.effects);
+        ours.extend(std::iter::from_fn(|| self.core.poll_effect()));
         let theirs = self.literal.take_effects();
         if ours != theirs {
             return Err(format!("the core's effects {ours:?}, the transcription's {theirs:?}"));

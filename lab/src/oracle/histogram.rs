@@ -10,7 +10,7 @@ use lockhouse_core::{
 };
 use random::commands::{Action, Durable};
 
-const CLASSES: [&str; 98] = [
+const CLASSES: [&str; 101] = [
     "joined",
     "granted exclusive",
     "granted shared",
@@ -103,6 +103,9 @@ const CLASSES: [&str; 98] = [
     "change: unlocked, released",
     "change: unlocked, undone",
     "change: unlocked, stolen",
+    "change: unlocked, owner ended before",
+    "change: voided",
+    "change: swept",
     "change: claimed",
     "change: unclaimed, released",
     "change: unclaimed, expired",
@@ -295,6 +298,9 @@ fn class_of_change(change: &Change) -> &'static str {
         Change::Unlocked { reason: LockEnd::Released, .. } => "change: unlocked, released",
         Change::Unlocked { reason: LockEnd::Undone, .. } => "change: unlocked, undone",
         Change::Unlocked { reason: LockEnd::Stolen, .. } => "change: unlocked, stolen",
+        Change::Unlocked { reason: LockEnd::WithOwner(_), .. } => "change: unlocked, owner ended before",
+        Change::LocksVoided { .. } => "change: voided",
+        Change::LocksSwept { .. } => "change: swept",
         Change::Claimed(_) => "change: claimed",
         Change::Unclaimed { reason: ClaimEnd::Released, .. } => "change: unclaimed, released",
         Change::Unclaimed { reason: ClaimEnd::Expired, .. } => "change: unclaimed, expired",

@@ -15,14 +15,15 @@ mod offline;
 mod recovery;
 #[cfg(test)]
 mod to_the_letter;
+mod void;
 
 use std::collections::BTreeMap;
 
 use claims::Claim;
 use lockhouse_core::{
     Acquire, AgentId, AssignmentRecord, Change, Command, Effect, FencingToken, Grant, Holder, Instant,
-    Limits, LockState, LossReason, Mode, Name, NameBuf, NewRequest, Now, Outcome, OwnerId, Party, Refusal,
-    RequestId, Snapshot, SnapshotEntry,
+    Limits, LockState, LossReason, Mode, Name, NameBuf, NewRequest, Now, Outcome, OwnerEnd, OwnerId, Party,
+    Refusal, RequestId, Snapshot, SnapshotEntry,
 };
 use offline::{Owner, Row};
 pub(super) use recovery::DurableState;
@@ -46,9 +47,15 @@ pub(super) struct Literal {
     owners: Vec<Owner>,
     /// The lock table: which owner has which lock.
     rows: Vec<Row>,
+    /// The owners that have ended, of which marked rows are left.
+    ended: Vec<(OwnerId, OwnerEnd)>,
+    /// The owners of marked rows, in the order of their turns.
+    turns: Vec<OwnerId>,
     claims: BTreeMap<NameBuf, Claim>,
     assignments: BTreeMap<NameBuf, AssignmentRecord>,
     recovery: Option<Recovery>,
+    /// Whether requests wait that have waited for the end of a recovery.
+    unsettled: bool,
 }
 
 #[derive(Clone)]
@@ -114,9 +121,12 @@ impl Literal {
             closed: false,
             owners: Vec::new(),
             rows: Vec::new(),
+            ended: Vec::new(),
+            turns: Vec::new(),
             claims: BTreeMap::new(),
             assignments: BTreeMap::new(),
             recovery: None,
+            unsettled: false,
         }
     }
 
@@ -141,7 +151,7 @@ impl Literal {
                 Outcome::Closed
             }
             Command::Reclaim(reclaim) => self.reclaim(now, &reclaim, fresh.request)?,
-            Command::EndRecovery => Outcome::RecoveryEnded { was: self.end_recovery(now) },
+            Command::EndRecovery => Outcome::RecoveryEnded { was: self.end_recovery() },
             Command::Claim(_)
             | Command::RenewClaim { .. }
             | Command::ReleaseClaim { .. }
@@ -178,6 +188,12 @@ impl Literal {
 
     pub(super) fn reserved(&self) -> u64 {
         self.reserved
+    }
+
+    /// The name that the request waits for.
+    pub(super) fn waits_for(&self, request: RequestId) -> Option<NameBuf> {
+        let mut pending = self.queue_map.values().flatten();
+        pending.find(|other| other.id == request).map(|request| request.name.clone())
     }
 
     /// The number of requests, locks and claims.
@@ -217,7 +233,14 @@ impl Literal {
         new: &NewRequest<'_>,
         fresh: Option<RequestId>,
     ) -> Result<Outcome, Unnamed> {
-        if let Some(refusal) = self.out_of_bounds(new) {
+        // Only whether there are too many names depends on what makes way.
+        let is_of_names = |refusal: &Refusal| matches!(refusal, Refusal::TooManyNames { .. });
+        let mut refusal = self.out_of_bounds(new);
+        if refusal.as_ref().is_none_or(is_of_names) && new.acquire != Acquire::Steal {
+            self.catch_up(now, new.name, new.acquire.mode(), None);
+            refusal = self.out_of_bounds(new);
+        }
+        if let Some(refusal) = refusal {
             return Ok(Outcome::Refused(refusal));
         }
         let (steal, if_available) =
@@ -426,7 +449,7 @@ impl Literal {
         for lock in &self.held {
             snapshot.held.push(entry(&lock.request, LockState::Held(lock.token), lock.since, lock.expires));
         }
-        for row in &self.rows {
+        for row in self.rows.iter().filter(|row| row.voided.is_none()) {
             snapshot.held.push(held_entry(&row.name, row.token, self.row_holder(row)));
         }
         for (name, claim) in &self.claims {
@@ -509,7 +532,8 @@ impl Literal {
         let mut all: Vec<(u64, Holder)> = Vec::new();
         let locks = self.held.iter().filter(|lock| lock.request.name == *name);
         all.extend(locks.map(|lock| (lock.born, lock_holder(lock))));
-        let others = self.rows.iter().filter(|row| row.name == *name && Some(row.owner) != except);
+        let others = self.rows.iter().filter(|row| row.name == *name && row.voided.is_none());
+        let others = others.filter(|row| Some(row.owner) != except);
         all.extend(others.map(|row| (row.born, self.row_holder(row))));
         all.extend(self.claims.get(name).map(|claim| (claim.born, claim.holder())));
         all.sort_by_key(|(born, _)| *born);

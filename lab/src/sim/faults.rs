@@ -240,6 +240,9 @@ impl Stage {
         if let Some(epoch) = self.disk.ledger(Ledger::repeated_epoch) {
             self.journal.breach(format!("epoch {epoch} came after one that is as high"));
         }
+        if let Some(name) = self.disk.ledger(|ledger| ledger.passed_on_while_void().cloned()) {
+            self.journal.breach(format!("{name:?} became another's while a void lock kept it"));
+        }
         let epoch = self.life.server.epoch.to_string();
         self.journal.write(What::ServerStarted { epoch });
         look::read_out(&self.life, &self.places);

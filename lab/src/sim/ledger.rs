@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lockhouse_core::{Change, NameBuf};
+use lockhouse_core::{Change, Mode, NameBuf, VoidLocks};
 use lockhouse_store::{CommitBatch, HighestNumbers, MarkOf, Scope, Write};
 
 /// The sorts of things that are stored.
@@ -29,6 +29,10 @@ pub(crate) struct Ledger {
     last_seq: u64,
     ever: HashSet<(Arc<Scope>, Sort, u64)>,
     held: HashMap<(Arc<Scope>, NameBuf, u64), u64>,
+    /// The locks that are void, and were not ended by a change of their own.
+    void: HashSet<(Arc<Scope>, NameBuf, u64)>,
+    /// A name that became another's while a void lock kept it.
+    passed_on: Option<NameBuf>,
     marks: Marks,
     /// The marks when the present epoch began.
     floors: Marks,
@@ -67,7 +71,9 @@ impl Ledger {
     /// The disk is again as it was in `backup`, and goes on above these numbers.
     pub(crate) fn restored(&mut self, backup: &Self, above: HighestNumbers) {
         let (ever, repeated, epoch) = (std::mem::take(&mut self.ever), self.repeated, self.epoch);
-        *self = Self { ever, repeated, epoch: epoch.max(above.epoch), last_seq: 0, ..backup.clone() };
+        let passed_on = self.passed_on.take();
+        *self =
+            Self { ever, repeated, passed_on, epoch: epoch.max(above.epoch), last_seq: 0, ..backup.clone() };
         self.marks.of.values_mut().for_each(|mark| *mark = above.mark);
         self.marks.dropped = [(MarkOf::All, above.mark)].into();
         if above.epoch < epoch {
@@ -91,6 +97,11 @@ impl Ledger {
     /// An epoch that was not above all before it, if there was one.
     pub(crate) fn repeated_epoch(&self) -> Option<u64> {
         self.repeated
+    }
+
+    /// A name that became another's before the end of a void lock was stored, if there was one.
+    pub(crate) fn passed_on_while_void(&self) -> Option<&NameBuf> {
+        self.passed_on.as_ref()
     }
 
     /// Whether that was ever stored.
@@ -160,11 +171,39 @@ impl Ledger {
             Change::Locked(record) => {
                 ever(Sort::Lock, record.token.get());
                 let key = (scope.clone(), record.name.clone(), record.owner.get());
+                let is_kept =
+                    |(of, name, _): &&(Arc<Scope>, NameBuf, u64)| of == scope && *name == record.name;
+                if record.mode == Mode::Exclusive && self.void.iter().any(|lock| is_kept(&lock)) {
+                    self.passed_on.get_or_insert(record.name.clone());
+                }
                 self.held.insert(key, record.token.get());
             }
             Change::Unlocked { name, owner, .. } => {
-                self.held.remove(&(scope.clone(), name.clone(), owner.get()));
+                let key = (scope.clone(), name.clone(), owner.get());
+                self.held.remove(&key);
+                self.void.remove(&key);
             }
+            Change::LocksVoided { owner, which, .. } => {
+                if let VoidLocks::OfEnded(_) = which {
+                    ever(Sort::OwnerEnded, owner.get());
+                }
+                let is_meant = |(of, name, by): &(Arc<Scope>, NameBuf, u64), token: u64| {
+                    of == scope
+                        && *by == owner.get()
+                        && match which {
+                            VoidLocks::OfEnded(_) => true,
+                            VoidLocks::AllBut { up_to, spared } => {
+                                token <= up_to.get() && !spared.contains(name)
+                            }
+                            VoidLocks::These(locks) => {
+                                locks.iter().any(|(other, of)| other == name && of.get() == token)
+                            }
+                        }
+                };
+                let voided = self.held.extract_if(|lock, token| is_meant(lock, *token));
+                self.void.extend(voided.map(|(lock, _)| lock));
+            }
+            Change::LocksSwept { .. } => {}
             Change::Claimed(record) => ever(Sort::Claim, record.token.get()),
             Change::Unclaimed { token, .. } => ever(Sort::Unclaimed, token.get()),
             Change::Assigned(record) => ever(Sort::Assignment, record.token.get()),

@@ -27,6 +27,9 @@ impl<S: BuildHasher> LockManager<S> {
     ) -> Result<Outcome, Refusal> {
         let now = now.into();
         self.check_bounds(request)?;
+        if self.is_done_in_parts() && request.acquire != Acquire::Steal {
+            self.catch_up(now, request.name, request.acquire.mode(), None);
+        }
         let limit = self.limits.names;
         let Some(name) = self.table.name_slot(request.name, limit) else {
             return Err(Refusal::TooManyNames { limit });
@@ -186,6 +189,7 @@ impl<S: BuildHasher> LockManager<S> {
             }
             match self.table.entries[victim].tenure() {
                 Tenure::Agent(_) => self.break_lock(victim, reason),
+                Tenure::Owner(_) if self.table.is_void(victim) => self.end_void_lock(now, victim),
                 Tenure::Owner(_) => self.end_lock(now, victim, LockEnd::Stolen),
                 Tenure::Ttl(_) => self.end_claim(now, victim, ClaimEnd::Stolen),
             }

@@ -75,6 +75,9 @@ impl<S: BuildHasher> LockManager<S> {
             return Err(Refusal::AlreadyAssigned(Box::new(record(new.name, assignment))));
         }
         self.expire_claim_if_due(now, new.name);
+        if self.is_done_in_parts() {
+            self.catch_up(now, new.name, Mode::Exclusive, None);
+        }
         self.check_claimable(new.name)?;
         if self.table.claims.len() + self.assignments.len() >= limits.assignments as usize {
             return Err(Refusal::TooManyAssignments { limit: limits.assignments });

@@ -8,10 +8,11 @@ mod owners;
 mod recovery;
 mod replay;
 mod sizes;
+mod sweep;
 mod tables;
 mod views;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 
 use claims::AssignmentIndex;
@@ -22,7 +23,9 @@ use tables::deadlines::Deadlines;
 use tables::table::LockTable;
 pub use views::RequestStatus;
 
-use crate::{AgentId, Change, Command, Effect, FencingToken, Instant, Limits, Now, Outcome, Refusal};
+use crate::{
+    AgentId, Change, Command, Effect, FencingToken, Instant, Limits, Now, Outcome, OwnerId, Refusal,
+};
 
 /// The lock manager of one storage bucket. <https://w3c.github.io/web-locks/#lock-manager>
 ///
@@ -41,7 +44,8 @@ use crate::{AgentId, Change, Command, Effect, FencingToken, Instant, Limits, Now
 /// 1. The held set of a name is empty, or one exclusive lock, or shared locks only
 ///    (`algorithms::is_grantable` is the only way in).
 /// 2. After every command the head of each queue is not grantable, unless the manager is closed or recovers,
-///    or the name was left by a crowd whose end is processed in parts.
+///    or the name was left by a crowd whose end is processed in parts, or waited for the end of a recovery
+///    that is processed in parts. A void lock keeps its name like any other.
 /// 3. A name is in the index exactly if it has a held or queued entry.
 /// 4. Every entry is in the list of its party, if it has one, and in exactly one of the queue and the held
 ///    set of its name.
@@ -67,6 +71,10 @@ pub struct LockManager<S> {
     touched: Vec<u32>,
     /// The names that a crowd of expired parties has left: empty unless the expiry is processed in parts.
     deferred: VecDeque<u32>,
+    /// The owners with void locks, in their turns.
+    sweeps: BTreeMap<u64, OwnerId>,
+    /// The slot of names from which on queues still wait to be processed after the end of a recovery.
+    unsettled: Option<u32>,
 }
 
 impl<S: BuildHasher> LockManager<S> {
@@ -90,6 +98,8 @@ impl<S: BuildHasher> LockManager<S> {
             assignments: AssignmentIndex::default(),
             touched: Vec::new(),
             deferred: VecDeque::new(),
+            sweeps: BTreeMap::new(),
+            unsettled: None,
         }
     }
 
@@ -154,7 +164,7 @@ impl<S: BuildHasher> LockManager<S> {
             Command::Finalize { name, token } => Outcome::Finalized(self.finalize(now, name, token)?),
             Command::Unassign { name, token } => Outcome::Unassigned { was: self.unassign(now, name, token) },
             Command::Reclaim(reclaim) => Outcome::Granted(self.reclaim(now, &reclaim)?),
-            Command::EndRecovery => Outcome::RecoveryEnded { was: self.end_recovery(now) },
+            Command::EndRecovery => Outcome::RecoveryEnded { was: self.end_recovery() },
             Command::Close => {
                 self.closed = true;
                 self.grants = false;
@@ -196,7 +206,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// The earliest instant at which [`handle_timeout`](Self::handle_timeout) may have something to do.
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
-        if !self.deferred.is_empty() {
+        if !self.deferred.is_empty() || self.has_void_locks() || self.unsettled.is_some() {
             return Some(Instant::default());
         }
         let next = self.deadlines.next();
@@ -210,18 +220,22 @@ impl<S: BuildHasher> LockManager<S> {
     /// likewise.
     ///
     /// First all of them end, in the order of their deadlines, each in one [`Effect`] or [`Change`]; then the
-    /// recovery; then the queues of the names they leave are processed.
+    /// recovery; then the queues of the names they leave are processed. At last all void locks are
+    /// [swept](Self::sweep).
     pub fn handle_timeout(&mut self, now: Instant) {
-        let is_done = self.handle_timeout_in_part(now, now, usize::MAX);
+        let is_done = self.handle_timeout_in_part(now, now, usize::MAX) && self.sweep(now, usize::MAX);
         debug_assert!(is_done);
     }
 
-    /// Works as [`handle_timeout`](Self::handle_timeout) and in the same order, but ends at most `most`
-    /// agents, locks, owners and claims, and processes the queues of at most `most` names. Returns whether
-    /// that was all. If not, call again with the same `due`. A crowd whose deadlines have come thus need not
-    /// be processed in one call. A command that comes in between finds the names that the crowd has left as
-    /// they are: their queues are processed once all have ended, unless the command concerns the name itself
-    /// and would have processed its queue anyway.
+    /// Works as [`handle_timeout`](Self::handle_timeout) and in the same order, but does not sweep, ends
+    /// agents, locks, owners and claims only until `most` requests and locks have gone, and processes the
+    /// queues of at most `most` names. Returns whether that was all. If not, call again with the same `due`.
+    /// A crowd whose deadlines have come thus need not be processed in one call. A command that comes in
+    /// between finds the names that the crowd has left as they are: their queues are processed once all have
+    /// ended, unless the command concerns the name itself and would have processed its queue anyway. The same
+    /// holds for the names that have waited for the end of a recovery.
+    ///
+    /// An agent ends as a whole, however many locks it has.
     ///
     /// Each party, lock or claim whose deadline is at or before `due` ends at `now`, which may be later: time
     /// goes on while a crowd ends.
@@ -231,17 +245,18 @@ impl<S: BuildHasher> LockManager<S> {
         while may_do > 0
             && let Some(ended) = self.deadlines.pop_due(due)
         {
+            let before = self.table.entries.len();
             self.expire(now, ended);
-            may_do -= 1;
+            may_do = may_do.saturating_sub((before - self.table.entries.len()).max(1));
         }
         self.deferred.extend(std::mem::take(&mut self.touched));
         if self.deadlines.next().is_some_and(|next| next <= due) {
             return false;
         }
         if self.recovery.as_ref().is_some_and(|recovery| recovery.until <= due) {
-            self.end_recovery(now);
+            self.end_recovery();
         }
-        self.process_deferred(now, may_do)
+        self.settle_waiting(now, &mut may_do) && self.process_deferred(now, may_do)
     }
 
     /// The number for the next grant or owner.

@@ -1,6 +1,7 @@
 //! Offline locks: acquired at once or refused, held by owners, several in one command all or none.
 //! <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 
+use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use super::LockManager;
@@ -8,7 +9,7 @@ use super::tables::list::{ByName, ByParty};
 use super::tables::table::{Extras, HeldToken, Tenure};
 use crate::{
     Acquired, Change, Conflict, FencingToken, GrantToUndo, Instant, LockEnd, LockRecord, Mode, Name,
-    NewLocks, Now, OwnedLock, OwnerId, Refusal, Unlock,
+    NewLocks, Now, OwnedLock, OwnerId, Refusal, Unlock, VoidLocks,
 };
 
 /// The need of one name of a command.
@@ -31,6 +32,9 @@ impl<S: BuildHasher> LockManager<S> {
         for (name, _) in &names {
             self.expire_claim_if_due(now, *name);
         }
+        if self.is_done_in_parts() {
+            names.iter().for_each(|(name, mode)| self.catch_up(now, *name, *mode, Some(party)));
+        }
         let needs = self.needs(party, &names)?;
         self.check_capacity(party, &names, &needs)?;
         let mut locks = Vec::with_capacity(names.len());
@@ -45,13 +49,7 @@ impl<S: BuildHasher> LockManager<S> {
     pub(super) fn unlock(&mut self, now: Now, owner: OwnerId, locks: Unlock<'_>) -> usize {
         let Some(party) = self.live_owner(now, owner) else { return 0 };
         let count = match locks {
-            Unlock::These(locks) => {
-                let release = |(name, token): &(Name<'_>, Option<FencingToken>)| {
-                    let slot = self.own_lock(party, *name, *token);
-                    slot.map(|slot| self.release(now, slot, LockEnd::Released)).is_some()
-                };
-                locks.iter().map(release).filter(|released| *released).count()
-            }
+            Unlock::These(locks) => self.unlock_these(now, party, locks),
             Unlock::AllBut(spared) => self.unlock_all_but(now, party, spared),
         };
         self.touch(now, party);
@@ -64,6 +62,7 @@ impl<S: BuildHasher> LockManager<S> {
         let Some(party) = self.live_owner(now, owner) else { return 0 };
         let mut count = 0;
         for lock in locks {
+            self.settle_own_name_if_void(now, party, lock.name);
             let own = self.own_lock(party, lock.name, Some(lock.token));
             let Some(slot) = own.filter(|slot| !self.others_rely_on(*slot, lock)) else { continue };
             count += match lock.how {
@@ -169,7 +168,9 @@ impl<S: BuildHasher> LockManager<S> {
             None => {}
         }
         let others = table.names[slot].held.iter::<ByName>(&table.entries);
-        let others = others.filter(|other| table.entries[*other].tenure() != Tenure::Owner(party));
+        let is_other =
+            |slot: &u32| table.entries[*slot].tenure() != Tenure::Owner(party) && !table.is_void(*slot);
+        let others = others.filter(is_other);
         let holders = others.take(Refusal::HOLDERS_SHOWN).map(|other| self.holder(&table.entries[other]));
         let queued = table.names[slot].queued;
         Err(Conflict { name: name.to_buf(), holders: holders.collect(), queued })
@@ -253,16 +254,59 @@ impl<S: BuildHasher> LockManager<S> {
         true
     }
 
-    fn unlock_all_but(&mut self, now: Now, party: u32, spared: &[Name<'_>]) -> usize {
-        let mut spared = spared.to_vec();
-        spared.sort_unstable();
-        let table = &self.table;
-        let is_spared =
-            |slot: &u32| spared.binary_search(&table.names[table.entries[*slot].name].name.as_name()).is_ok();
-        let all = table.parties[party].all.iter::<ByParty>(&table.entries);
-        let slots: Vec<u32> = all.filter(|slot| !is_spared(slot)).collect();
-        slots.iter().for_each(|slot| self.release(now, *slot, LockEnd::Released));
+    fn unlock_these(&mut self, now: Now, party: u32, locks: &[(Name<'_>, Option<FencingToken>)]) -> usize {
+        for (name, _) in locks {
+            self.settle_own_name_if_void(now, party, *name);
+        }
+        let mut seen = HashSet::new();
+        let own = locks.iter().filter_map(|(name, token)| self.own_lock(party, *name, *token));
+        let slots: Vec<u32> = own.filter(|slot| seen.insert(*slot)).collect();
+        if slots.len() > self.limits.locks_per_command {
+            self.void_these(now, party, &slots);
+        } else {
+            slots.iter().for_each(|slot| self.release(now, *slot, LockEnd::Released));
+        }
         slots.len()
+    }
+
+    fn void_these(&mut self, now: Now, party: u32, slots: &[u32]) {
+        let described = |slot: &u32| {
+            let entry = &self.table.entries[*slot];
+            (self.table.names[entry.name].name.clone(), entry.held_token())
+        };
+        let which = VoidLocks::These(slots.iter().map(described).collect());
+        slots.iter().for_each(|slot| self.table.make_void(party, *slot));
+        self.locks_voided(now, party, which);
+    }
+
+    fn unlock_all_but(&mut self, now: Now, party: u32, spared: &[Name<'_>]) -> usize {
+        let mut stay = HashSet::new();
+        let own = spared.iter().filter_map(|name| self.own_lock(party, *name, None));
+        let slots: Vec<u32> = own.filter(|slot| stay.insert(*slot)).collect();
+        let count = self.table.locks_of_owner(party) as usize - slots.len();
+        if count > self.limits.locks_per_command {
+            let name_of = |slot: &u32| self.table.names[self.table.entries[*slot].name].name.clone();
+            let spared = slots.iter().map(name_of).collect();
+            let which = VoidLocks::AllBut { up_to: FencingToken::new(self.last_token), spared };
+            self.table.make_all_void_but(party, slots);
+            self.locks_voided(now, party, which);
+            return count;
+        }
+        let all = self.table.parties[party].all.iter::<ByParty>(&self.table.entries);
+        let ended: Vec<u32> = all.filter(|slot| !stay.contains(slot)).collect();
+        ended.iter().for_each(|slot| self.release(now, *slot, LockEnd::Released));
+        count
+    }
+
+    fn locks_voided(&mut self, now: Now, party: u32, which: VoidLocks) {
+        self.begin_sweep(party);
+        self.change(Change::LocksVoided { owner: self.table.owner(party).id, which, at: now.tick() });
+    }
+
+    fn settle_own_name_if_void(&mut self, now: Now, party: u32, name: Name<'_>) {
+        if self.has_void_locks() {
+            self.settle_own_name(now, party, name);
+        }
     }
 
     pub(super) fn own_lock(&self, party: u32, name: Name<'_>, token: Option<FencingToken>) -> Option<u32> {

@@ -6,7 +6,8 @@ use std::hash::BuildHasher;
 use super::LockManager;
 use super::tables::list::ByParty;
 use super::tables::table::OwnerDetails;
-use crate::{Change, Instant, NameBuf, NewOwner, Now, OwnerEnd, OwnerId, OwnerRecord, Refusal};
+use super::tables::void::VoidList;
+use crate::{Change, Instant, NameBuf, NewOwner, Now, OwnerEnd, OwnerId, OwnerRecord, Refusal, VoidLocks};
 
 impl<S: BuildHasher> LockManager<S> {
     pub(super) fn open_owner(&mut self, now: Now, new: &NewOwner<'_>) -> Result<OwnerId, Refusal> {
@@ -17,7 +18,7 @@ impl<S: BuildHasher> LockManager<S> {
         if self.closed {
             return Err(Refusal::Closed);
         }
-        if self.table.owners.len() >= limits.owners as usize {
+        if self.table.owners.len() + self.table.ended_owners.len() >= limits.owners as usize {
             return Err(Refusal::TooManyOwners { limit: limits.owners });
         }
         let record = OwnerRecord {
@@ -38,7 +39,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// An owner that lives until `expires` unless it is touched.
     pub(super) fn add_owner(&mut self, record: &OwnerRecord, expires: Instant) {
         let OwnerRecord { owner: id, ref label, ref metadata, ttl_ms, since, ends, seed } = *record;
-        let owner = OwnerDetails { id, metadata: metadata.clone(), since, ends, seed };
+        let owner = OwnerDetails { id, metadata: metadata.clone(), since, ends, seed, void: VoidList::EMPTY };
         let party = self.table.add_party(label, Some(Box::new(owner)));
         self.give_lease(party, ttl_ms, at_most(expires, ends));
     }
@@ -82,20 +83,37 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// The owner ends with all its locks, which is one change. The names that it leaves are still to be
-    /// processed.
+    /// processed. More locks than fit into one commit become void.
     fn finish_owner(&mut self, now: Now, party: u32, reason: OwnerEnd) {
-        let owner = self.table.owner(party).id;
+        let (owner, at) = (self.table.owner(party).id, now.tick());
+        if self.table.parties[party].count as usize > self.limits.locks_per_command {
+            self.end_owner_in_parts(party, reason);
+            return self.change(Change::LocksVoided { owner, which: VoidLocks::OfEnded(reason), at });
+        }
         let names = self.names_of(party);
+        self.disarm_lease_of_owner(party);
+        self.end_turn(party);
+        self.remove_all_of(party);
+        self.change(Change::OwnerEnded { owner, names, reason, at });
+    }
+
+    /// The owner ends, and its locks are still to be swept.
+    pub(super) fn end_owner_in_parts(&mut self, party: u32, reason: OwnerEnd) {
+        self.disarm_lease_of_owner(party);
+        self.table.end_owner(party, reason);
+        self.begin_sweep(party);
+    }
+
+    pub(super) fn disarm_lease_of_owner(&mut self, party: u32) {
         if let Some(lease) = self.table.parties[party].lease {
             self.deadlines.disarm_lease(self.table.party_id(party), lease.armed);
         }
-        self.remove_all_of(party);
-        self.change(Change::OwnerEnded { owner, names, reason, at: now.tick() });
     }
 
     fn names_of(&self, party: u32) -> Vec<NameBuf> {
         let table = &self.table;
-        let locks = table.parties[party].all.iter::<ByParty>(&table.entries);
+        let void = table.owner(party).void.locks.iter::<ByParty>(&table.entries);
+        let locks = void.chain(table.parties[party].all.iter::<ByParty>(&table.entries));
         locks.map(|slot| table.names[table.entries[slot].name].name.clone()).collect()
     }
 }

@@ -85,6 +85,9 @@ impl<S: BuildHasher> LockManager<S> {
         self.check_bounds(&request)?;
         let recovery = self.recovery.as_ref().ok_or(Refusal::NotRecovering)?;
         recovery.check(new)?;
+        if self.is_done_in_parts() {
+            self.catch_up(now, name, mode, None);
+        }
         if self.table.find_name(name).is_some_and(|name| self.is_excluded_by_durable(name, mode)) {
             return Err(Refusal::Superseded);
         }
@@ -108,28 +111,47 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// The waiting requests are processed name by name as if all had just come, in the order in which they
-    /// came.
-    pub(super) fn end_recovery(&mut self, now: Now) -> bool {
+    /// The waiting requests are still to be processed, a part of the names at a time.
+    pub(super) fn end_recovery(&mut self) -> bool {
         if self.recovery.take().is_none() {
             return false;
         }
         self.grants = !self.closed;
         self.effects.push_back(Effect::Recovered);
-        for name in self.waiting_names() {
-            self.settle_queue(now, name);
-            self.table.forget_if_idle(name);
+        self.unsettled = Some(0);
+        true
+    }
+
+    /// The requests that have waited for the end of the recovery are processed name by name, as if those of
+    /// the name had just come, in the order in which they came: at most so many names, which are counted off.
+    /// Returns whether those were all.
+    pub(super) fn settle_waiting(&mut self, now: Now, may_do: &mut usize) -> bool {
+        while let Some(name) = self.unsettled {
+            if name >= self.table.names.end() {
+                self.unsettled = None;
+                break;
+            }
+            if *may_do == 0 {
+                return false;
+            }
+            *may_do -= 1;
+            self.unsettled = Some(name + 1);
+            if self.table.names.contains(name) {
+                self.settle_queue(now, name);
+                self.table.forget_if_idle(name);
+            }
         }
         true
     }
 
-    /// The names with a queue, in the order in which the first request of each came.
-    fn waiting_names(&self) -> Vec<u32> {
-        let slots = self.table.entries.slots();
-        let heads = slots.filter(|(_, entry)| entry.token.is_none() && entry.by_name.prev == NONE);
-        let mut heads: Vec<(u64, u32)> = heads.map(|(_, entry)| (entry.serial, entry.name)).collect();
-        heads.sort_unstable();
-        heads.into_iter().map(|(_, name)| name).collect()
+    /// The same for one name, for a command that asks for it.
+    pub(super) fn settle_name(&mut self, now: Now, name: Name<'_>) {
+        if self.unsettled.is_some()
+            && let Some(name) = self.table.find_name(name)
+        {
+            self.settle_queue(now, name);
+            self.table.forget_if_idle(name);
+        }
     }
 
     fn settle_queue(&mut self, now: Now, name: u32) {
@@ -171,7 +193,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.hold(now, name, entry.slot, token)
     }
 
-    /// Whether a durable lock or claim excludes a lock of that mode from the name.
+    /// Whether a durable lock or claim excludes a lock of that mode from the name. Void locks have made way.
     fn is_excluded_by_durable(&self, name: u32, mode: Mode) -> bool {
         let mut held = self.table.names[name].held.iter::<ByName>(&self.table.entries);
         held.any(|slot| {

@@ -1,14 +1,16 @@
 //! Replay: from the durable facts back to the state.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::claims::StoredAssignment;
+use super::tables::list::ByParty;
 use super::tables::table::HeldToken;
 use crate::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, Name, NameBuf, OwnerId,
-    OwnerRecord,
+    OwnerRecord, VoidLocks,
 };
 
 /// The reason why a fact contradicts the facts replayed before.
@@ -44,8 +46,8 @@ impl std::error::Error for ReplayError {}
 
 impl<S: BuildHasher> LockManager<S> {
     /// Applies a fact that was stored before a restart. Replay all facts to a manager in which nothing has
-    /// happened yet, in their order or in any other in which an owner comes before its locks. The replay
-    /// causes no effects.
+    /// happened yet, in their order or in any other in which an owner comes before its locks, and these come
+    /// before they are void. The replay causes no effects.
     ///
     /// Leases run their full length anew from `now`, and up to a tenth more, so that not all end at once;
     /// only [`OwnerRecord::ends`] means the instant that it names. Bounds do not count.
@@ -61,18 +63,26 @@ impl<S: BuildHasher> LockManager<S> {
             }
             Change::OwnerOpened(record) => self.replay_owner(now, record)?,
             Change::OwnerEnded { owner, .. } => {
-                let party = self.table.owners.get(owner).copied();
-                let party = party.ok_or(ReplayError::UnknownOwner(*owner))?;
-                let lease = self.table.parties[party].lease.expect("every owner has a lease");
-                self.deadlines.disarm_lease(self.table.party_id(party), lease.armed);
+                let party = self.table.any_owner(*owner).ok_or(ReplayError::UnknownOwner(*owner))?;
+                self.disarm_lease_of_owner(party);
+                self.end_turn(party);
                 self.remove_all_of(party);
             }
             Change::Locked(record) => self.replay_lock(record)?,
             Change::Unlocked { name, owner, token, .. } => {
                 let not_there = || ReplayError::NotThere(name.clone());
-                let party = self.table.owners.get(owner).ok_or_else(not_there)?;
-                let slot = self.own_lock(*party, name.as_name(), Some(*token)).ok_or_else(not_there)?;
+                let party = self.table.any_owner(*owner).ok_or_else(not_there)?;
+                let own = |name| self.table.own_entry(party, name);
+                let slot = self.table.find_name(name.as_name()).and_then(own).ok_or_else(not_there)?;
+                if self.table.entries[slot].held_token() != *token {
+                    return Err(not_there());
+                }
                 self.remove_and_process(now.into(), slot);
+            }
+            Change::LocksVoided { owner, which, .. } => self.replay_void(*owner, which)?,
+            Change::LocksSwept { owner } => {
+                let party = self.table.owners.get(owner).copied();
+                self.end_turn(party.ok_or(ReplayError::UnknownOwner(*owner))?);
             }
             Change::Claimed(record) => self.replay_claim(now, record)?,
             Change::Unclaimed { name, token, .. } => {
@@ -105,8 +115,12 @@ impl<S: BuildHasher> LockManager<S> {
         let owner = record.owner;
         let party = *self.table.owners.get(&owner).ok_or(ReplayError::UnknownOwner(owner))?;
         let found = self.table.find_name(record.name.as_name());
-        if let Some(own) = found.and_then(|name| self.table.own_lock(party, name)) {
-            return self.replay_mode_change(own, record);
+        match found.and_then(|name| self.table.own_entry(party, name)) {
+            Some(own) if self.table.is_void(own) => {
+                return Err(ReplayError::Excluded(record.name.clone()));
+            }
+            Some(own) => return self.replay_mode_change(own, record),
+            None => {}
         }
         if found.is_some_and(|name| !self.fits(name, record.mode)) {
             return Err(ReplayError::Excluded(record.name.clone()));
@@ -133,6 +147,37 @@ impl<S: BuildHasher> LockManager<S> {
         if let Some(metadata) = &record.metadata {
             self.table.set_metadata(own, metadata);
         }
+        Ok(())
+    }
+
+    /// The same locks become void again: those of them that are still there.
+    fn replay_void(&mut self, owner: OwnerId, which: &VoidLocks) -> Result<(), ReplayError> {
+        let party = *self.table.owners.get(&owner).ok_or(ReplayError::UnknownOwner(owner))?;
+        match which {
+            VoidLocks::OfEnded(reason) => {
+                self.end_owner_in_parts(party, *reason);
+                return Ok(());
+            }
+            VoidLocks::AllBut { up_to, spared } => {
+                let spared: HashSet<&NameBuf> = spared.iter().collect();
+                let table = &self.table;
+                let all = table.parties[party].all.iter::<ByParty>(&table.entries);
+                let is_meant = |slot: &u32| {
+                    let entry = &table.entries[*slot];
+                    entry.held_token() <= *up_to && !spared.contains(&table.names[entry.name].name)
+                };
+                let slots: Vec<u32> = all.filter(is_meant).collect();
+                slots.into_iter().for_each(|slot| self.table.make_void(party, slot));
+            }
+            VoidLocks::These(locks) => {
+                for (name, token) in locks {
+                    if let Some(slot) = self.own_lock(party, name.as_name(), Some(*token)) {
+                        self.table.make_void(party, slot);
+                    }
+                }
+            }
+        }
+        self.begin_sweep(party);
         Ok(())
     }
 

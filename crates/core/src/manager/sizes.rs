@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::recovery::most_bytes_of_fence;
-use super::tables::table::{most_bytes_of_claim, most_bytes_of_entry, most_bytes_of_party};
+use super::tables::weights::{most_bytes_of_claim, most_bytes_of_entry, most_bytes_of_party};
 use crate::{Acquire, Command, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest};
 
 impl NewRequest<'_> {

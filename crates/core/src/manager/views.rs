@@ -143,7 +143,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// The number of holders of the name.
     pub fn holders_of(&self, name: Name<'_>) -> usize {
         let Some(slot) = self.table.find_name(name) else { return 0 };
-        self.table.names[slot].held.iter::<ByName>(&self.table.entries).count()
+        self.holders_in_order(slot).count()
     }
 
     /// The first holders of the name.
@@ -155,8 +155,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// spare such a name.
     pub fn is_held_durably(&self, name: Name<'_>) -> bool {
         let Some(slot) = self.table.find_name(name) else { return false };
-        let mut held = self.table.names[slot].held.iter::<ByName>(&self.table.entries);
-        held.any(|slot| !matches!(self.table.entries[slot].tenure(), Tenure::Agent(_)))
+        self.holders_in_order(slot).any(|slot| !matches!(self.table.entries[slot].tenure(), Tenure::Agent(_)))
     }
 
     /// The standing assignment of the name.
@@ -205,7 +204,9 @@ impl<S: BuildHasher> LockManager<S> {
             for (place, slot) in (1..).zip(name.queue.iter::<ByName>(&self.table.entries)) {
                 snapshot.pending.push(self.describe(slot, LockState::Pending { place }));
             }
-            for slot in name.held.iter::<ByName>(&self.table.entries) {
+            for slot in
+                name.held.iter::<ByName>(&self.table.entries).filter(|slot| !self.table.is_void(*slot))
+            {
                 let token = self.table.entries[slot].held_token();
                 snapshot.held.push(self.describe(slot, LockState::Held(token)));
             }
@@ -215,9 +216,15 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The first holders of the name, and how many requests wait for it.
     pub(super) fn holders(&self, name: u32) -> (Vec<Holder>, u32) {
-        let slot = &self.table.names[name];
-        let holders = slot.held.iter::<ByName>(&self.table.entries).take(Refusal::HOLDERS_SHOWN);
-        (holders.map(|slot| self.holder(&self.table.entries[slot])).collect(), slot.queued)
+        let holders = self.holders_in_order(name).take(Refusal::HOLDERS_SHOWN);
+        let holders = holders.map(|slot| self.holder(&self.table.entries[slot])).collect();
+        (holders, self.table.names[name].queued)
+    }
+
+    /// The locks and claims that hold the name, oldest first. A void lock is nobody's.
+    fn holders_in_order(&self, name: u32) -> impl Iterator<Item = u32> + '_ {
+        let held = self.table.names[name].held.iter::<ByName>(&self.table.entries);
+        held.filter(|slot| !self.table.is_void(*slot))
     }
 
     pub(super) fn holder(&self, entry: &LockEntry) -> Holder {
@@ -257,8 +264,8 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.extras_of(entry).and_then(|extras| extras.metadata.as_deref())
     }
 
-    fn owner_view(&self, party: u32) -> OwnerView<'_> {
-        let (owner, party) = (self.table.owner(party), &self.table.parties[party]);
+    fn owner_view(&self, slot: u32) -> OwnerView<'_> {
+        let (owner, party) = (self.table.owner(slot), &self.table.parties[slot]);
         let lease = party.lease.expect("every owner has a lease");
         OwnerView {
             owner: owner.id,
@@ -269,7 +276,7 @@ impl<S: BuildHasher> LockManager<S> {
             expires: lease.ends,
             ends: owner.ends,
             seed: owner.seed,
-            locks: party.count,
+            locks: self.table.locks_of_owner(slot),
         }
     }
 }

@@ -95,13 +95,19 @@ impl<S: BuildHasher + Clone> Player<S> {
         if let Some(outcome) = &outcome {
             self.learn(&step.action, outcome);
         }
+        let effects = self.take_effects();
+        self.labels.look(&self.present());
+        (outcome, effects)
+    }
+
+    /// The effects of a call, whose changes are stored.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         let effects: Vec<Effect> = std::iter::from_fn(|| self.manager.poll_effect()).collect();
         self.stored.extend(effects.iter().filter_map(|effect| match effect {
             Effect::Change(change) => Some((**change).clone()),
             _ => None,
         }));
-        self.labels.look(&self.present());
-        (outcome, effects)
+        effects
     }
 
     pub(crate) fn snapshot(&mut self) -> Snapshot {
@@ -144,7 +150,7 @@ impl<S: BuildHasher + Clone> Player<S> {
         }
     }
 
-    fn present(&self) -> Present {
+    pub(crate) fn present(&self) -> Present {
         let stands = |held: bool| {
             let is = move |id: &RequestId| match self.manager.status(*id) {
                 RequestStatus::Held(_) => held,

@@ -13,6 +13,7 @@
 //! A renews / A ends / alive A
 //! after 10s / at 12s                         time passes; the manager is not called
 //! timeout / wakes                            it is called; when it wants to be called next
+//! sweep 2                                    at most two void locks end
 //! snapshot / counts / close
 //!
 //! O opens as "Ann" ttl 20s max 8h metadata "m"        an owner; without `ttl` 10 minutes

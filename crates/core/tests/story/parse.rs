@@ -23,6 +23,7 @@ pub(super) enum Command {
     At(u64),
     TokensAbove(u64),
     Timeout,
+    Sweep(usize),
     Wakes,
     Snapshot,
     Counts,
@@ -92,6 +93,7 @@ pub(super) fn line(text: &str) -> Parsed<Line> {
             Command::TokensAbove(mark.parse().map_err(|_| format!("{mark:?} is no number"))?)
         }
         ["timeout"] => Command::Timeout,
+        ["sweep", most] => Command::Sweep(most.parse().map_err(|_| format!("{most} is no number"))?),
         ["wakes"] => Command::Wakes,
         ["snapshot"] => Command::Snapshot,
         ["counts"] => Command::Counts,

@@ -3,7 +3,7 @@
 use lockhouse_core::{
     Acquired, AgentId, AssignmentView, Change, ClaimEnd, ClaimView, Conflict, Effect, EndReason, Holder,
     Instant, LockEnd, LockRecord, LockState, LossReason, Mode, Outcome, OwnedLock, OwnerEnd, OwnerView,
-    Party, Refusal, RequestId, Snapshot, SnapshotEntry,
+    Party, Refusal, RequestId, Snapshot, SnapshotEntry, VoidLocks,
 };
 
 use super::world::World;
@@ -238,11 +238,7 @@ fn change(change: &Change) -> String {
             line + &said(record.metadata.as_deref())
         }
         Change::OwnerEnded { owner, names, reason, at } => {
-            let reason = match reason {
-                OwnerEnd::Ended => "ended",
-                OwnerEnd::Expired => "expired",
-                OwnerEnd::Overdue => "overdue",
-            };
+            let reason = end_of_owner(*reason);
             let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
             let names = if names.is_empty() { "nothing".to_owned() } else { names.join(" ") };
             format!("owner {owner} {reason} at {}, leaves {names}", time(*at))
@@ -253,9 +249,25 @@ fn change(change: &Change) -> String {
                 LockEnd::Released => "released",
                 LockEnd::Undone => "undone",
                 LockEnd::Stolen => "stolen",
+                LockEnd::WithOwner(reason) => &format!("owner {}", end_of_owner(*reason)),
             };
             format!("{name:?} unlocked, owner {owner}, token {token}, {reason}")
         }
+        Change::LocksVoided { owner, which, .. } => match which {
+            VoidLocks::OfEnded(reason) => {
+                format!("owner {owner} {}, its locks are void", end_of_owner(*reason))
+            }
+            VoidLocks::AllBut { up_to, spared } => {
+                let spared: String = spared.iter().map(|name| format!(" {name:?}")).collect();
+                format!("void, owner {owner}: all up to token {up_to} but:{spared}")
+            }
+            VoidLocks::These(locks) => {
+                let locks: String =
+                    locks.iter().map(|(name, token)| format!(" {name:?} token {token}")).collect();
+                format!("void, owner {owner}:{locks}")
+            }
+        },
+        Change::LocksSwept { owner } => format!("swept, owner {owner}"),
         Change::Claimed(record) => {
             let said = said(record.metadata.as_deref());
             format!(
@@ -278,6 +290,14 @@ fn change(change: &Change) -> String {
             format!("{:?} assigned to {:?}, token {}", record.name, record.claimant, record.token)
         }
         Change::Unassigned { name, token, .. } => format!("{name:?} unassigned, token {token}"),
+    }
+}
+
+fn end_of_owner(reason: OwnerEnd) -> &'static str {
+    match reason {
+        OwnerEnd::Ended => "ended",
+        OwnerEnd::Expired => "expired",
+        OwnerEnd::Overdue => "overdue",
     }
 }
 

@@ -98,6 +98,10 @@ impl World {
                 self.manager.handle_timeout(self.now);
                 Ok(vec![])
             }
+            parse::Command::Sweep(most) => {
+                let is_done = self.manager.sweep(self.now, *most);
+                Ok(vec![if is_done { "all swept" } else { "more to sweep" }.to_owned()])
+            }
             parse::Command::After(ms) => {
                 self.now = self.now.plus_millis(*ms);
                 Ok(vec![])

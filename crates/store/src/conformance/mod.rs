@@ -62,7 +62,7 @@ pub use state::{
     a_hundred_thousand_locks_come_back, each_change_does_what_it_says, marks_are_kept_where_they_were_put,
     names_come_back_unit_by_unit, numbers_come_back_up_to_their_bounds,
     state_comes_back_in_an_order_that_rebuilds_it, the_mark_of_a_dropped_bucket_passes_to_its_tenant,
-    what_was_committed_is_there_after_a_kill,
+    void_locks_come_back_until_they_are_swept, what_was_committed_is_there_after_a_kill,
 };
 
 use crate::{Store, StoreFuture};
@@ -101,6 +101,7 @@ macro_rules! for_each_promise {
             a_slot_that_was_never_taken_is_fenced
             what_was_committed_is_there_after_a_kill
             each_change_does_what_it_says
+            void_locks_come_back_until_they_are_swept
             state_comes_back_in_an_order_that_rebuilds_it
             the_mark_of_a_dropped_bucket_passes_to_its_tenant
             marks_are_kept_where_they_were_put

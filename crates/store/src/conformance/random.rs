@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use super::Harness;
 use super::life::Life;
 use super::sample::{
-    assignment, claim, ended, lock, owner, reserved, unassigned, unclaimed, unlocked, writes,
+    assignment, claim, ended, lock, owner, reserved, swept, unassigned, unclaimed, unlocked, voided, writes,
 };
 use crate::{MarkOf, MemoryStore, RecoveredRow, Scope, SecretKey, TokenMark, Write};
 
@@ -94,7 +94,7 @@ fn mark(random: &mut Xoshiro256PlusPlus) -> TokenMark {
 fn change(random: &mut Xoshiro256PlusPlus) -> Change {
     let (party, token) = (random.random_range(1..=4), random.random_range(1..=1_000_000));
     let name = ["", "a", "b", "\0", "long ".repeat(60).as_str()][random.random_range(0..5)].to_owned();
-    match random.random_range(0..12) {
+    match random.random_range(0..15) {
         0 => reserved(random.random_range(0..1 << 40)),
         1 => Change::OwnerOpened(owner(party)),
         2 => ended(party, &[&name, "a"]),
@@ -104,6 +104,8 @@ fn change(random: &mut Xoshiro256PlusPlus) -> Change {
         8 => Change::Claimed(claim(&name, token)),
         9 => unclaimed(&claim(&name, token)),
         10 => Change::Assigned(assignment(&name, token)),
+        11 | 12 => voided(party, token),
+        13 => swept(party),
         _ => unassigned(&name, token),
     }
 }

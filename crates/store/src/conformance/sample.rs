@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord, Mode,
-    NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed,
+    NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed, VoidLocks,
 };
 
 use crate::{MarkOf, RecoveredRow, Scope, TokenMark, Write};
@@ -83,6 +83,23 @@ pub(crate) fn ended(owner: u64, names: &[&str]) -> Change {
         reason: OwnerEnd::Expired,
         at: NOW.plus_millis(500),
     }
+}
+
+/// Locks that the owner gave up: which, as the number says.
+pub(crate) fn voided(owner: u64, number: u64) -> Change {
+    let which = match number % 3 {
+        0 => VoidLocks::OfEnded(OwnerEnd::Overdue),
+        1 => VoidLocks::AllBut { up_to: FencingToken::new(number), spared: vec![name(""), name("\0b")] },
+        _ => VoidLocks::These(vec![
+            (name("a"), FencingToken::new(number)),
+            (name(&"long ".repeat(60)), FencingToken::new(FencingToken::LIMIT - 1)),
+        ]),
+    };
+    Change::LocksVoided { owner: OwnerId::new(owner), which, at: NOW.plus_millis(number) }
+}
+
+pub(crate) fn swept(owner: u64) -> Change {
+    Change::LocksSwept { owner: OwnerId::new(owner) }
 }
 
 pub(crate) fn reserved(up_to: u64) -> Change {

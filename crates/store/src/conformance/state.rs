@@ -9,8 +9,8 @@ use lockhouse_core::{
 use super::Harness;
 use super::life::Life;
 use super::sample::{
-    assignment, claim, dropped, ended, lock, of_tenant, owner, recovered_rows, reserved, scope, unassigned,
-    unclaimed, unlocked, writes,
+    assignment, claim, dropped, ended, lock, of_tenant, owner, recovered_rows, reserved, scope, swept,
+    unassigned, unclaimed, unlocked, voided, writes,
 };
 use crate::{MarkOf, RecoveredRow, Scope, TokenMark, Write};
 
@@ -68,6 +68,35 @@ pub async fn each_change_does_what_it_says(harness: &dyn Harness) {
         let expected = recovered_rows(&scope(), false, always.into_iter().chain(left));
         assert_eq!(life.recovered, expected, "after {change:?}");
     }
+}
+
+/// Locks that became void come back as such, after the locks, until they are swept or their owner has ended.
+pub async fn void_locks_come_back_until_they_are_swept(harness: &dyn Harness) {
+    use Change::{Locked, OwnerOpened};
+    let locks = [lock("a", 1, 3), lock("b", 1, 5), lock("c", 2, 7)];
+    let begin: Vec<Change> =
+        (1..=2).map(|number| OwnerOpened(owner(number))).chain(locks.clone().map(Locked)).collect();
+    let mut life = Life::begin(harness).await;
+    life.write(writes(&scope(), begin.clone())).await;
+    // Those of each owner in their order, whichever comes first.
+    let voided_in_turn = [voided(2, 9), voided(1, 8), voided(1, 7), voided(1, 5)];
+    life.write(writes(&scope(), voided_in_turn)).await;
+    let mut life = life.kill(harness).await;
+    let of_1 = [voided(1, 8), voided(1, 7), voided(1, 5)];
+    let expected = begin.iter().cloned().chain(of_1).chain([voided(2, 9)]);
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, expected));
+
+    life.write(writes(&scope(), [unlocked(&locks[0]), swept(1), ended(2, &["c"])])).await;
+    let mut life = life.kill(harness).await;
+    let expected = [OwnerOpened(owner(1)), Locked(lock("b", 1, 5))];
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, expected));
+
+    // Nor are they there in a bucket of the same name that begins anew.
+    life.write(writes(&scope(), [voided(1, 2)])).await;
+    life.write(vec![dropped(&scope(), None)]).await;
+    life.write(writes(&scope(), [OwnerOpened(owner(1))])).await;
+    let life = life.kill(harness).await;
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, [OwnerOpened(owner(1))]));
 }
 
 /// Tenants, then bucket by bucket; within one the mark, owners, locks, claims, assignments, each by its

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId,
-    OwnerRecord,
+    OwnerRecord, VoidLocks,
 };
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::history::{self, AddedRows};
 use super::statements::Statements;
+use super::voided;
 use crate::writer_state::WriterState;
 use crate::{CommitBatch, CommitOutcome, MarkOf, Opened, Scope, SecretKey, Slot, TokenMark, Write, WriterId};
 
@@ -122,6 +123,7 @@ impl Writes<'_, '_> {
                     self.unlock(bucket, name, *owner)?;
                 }
                 history.owner_ended(*owner, *reason, *at)?;
+                voided::remove(self.statements, bucket, *owner)?;
                 let sql = "DELETE FROM owners WHERE bucket = ?1 AND owner = ?2";
                 self.run(sql, params![bucket, bits(owner.get())])
             }
@@ -133,6 +135,13 @@ impl Writes<'_, '_> {
                 history.lock_ended(name, *owner, history::of_lock(*reason), *at)?;
                 self.unlock(bucket, name, *owner)
             }
+            Change::LocksVoided { owner, which, at } => {
+                if let VoidLocks::OfEnded(reason) = which {
+                    history.owner_ended(*owner, *reason, *at)?;
+                }
+                voided::add(self.statements, bucket, *owner, which, *at)
+            }
+            Change::LocksSwept { owner } => voided::remove(self.statements, bucket, *owner),
             Change::Claimed(record) => {
                 history.claim_began(record)?;
                 self.claim(bucket, record)
@@ -228,6 +237,7 @@ impl Writes<'_, '_> {
             "DELETE FROM locks WHERE bucket = ?1",
             "DELETE FROM claims WHERE bucket = ?1",
             "DELETE FROM assignments WHERE bucket = ?1",
+            "DELETE FROM voided WHERE bucket = ?1",
         ]
         .into_iter()
         .try_for_each(|sql| self.run(sql, [bucket]))

@@ -70,10 +70,13 @@ impl Writer<'_, '_> {
         self.add(sql, params![tenant, bucket, wall(it.since), bits(it.owner.get()), it.label])
     }
 
+    /// To be called before the owner is deleted from its table. An owner whose locks became void at its end
+    /// has ended then.
     pub(crate) fn owner_ended(&self, owner: OwnerId, why: OwnerEnd, at: Instant) -> rusqlite::Result<()> {
         let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, what, event, at, why, owner, who)
                    SELECT ?1, ?2, 'owner', 'ended', ?3, ?4, owner, label
-                   FROM owners WHERE bucket = ?5 AND owner = ?6";
+                   FROM owners WHERE bucket = ?5 AND owner = ?6
+                       AND NOT EXISTS (SELECT 1 FROM voided WHERE bucket = ?5 AND owner = ?6 AND what = 'all')";
         let Scope { tenant, bucket } = self.scope;
         let owner = bits(owner.get());
         self.add(sql, params![tenant, bucket, wall(at), of_owner(why), self.bucket, owner])
@@ -152,6 +155,7 @@ pub(crate) fn of_lock(why: LockEnd) -> &'static str {
         LockEnd::Released => "released",
         LockEnd::Undone => "undone",
         LockEnd::Stolen => "stolen",
+        LockEnd::WithOwner(why) => with_owner(why),
     }
 }
 
@@ -163,7 +167,7 @@ pub(crate) fn of_claim(why: ClaimEnd) -> &'static str {
     }
 }
 
-fn of_owner(why: OwnerEnd) -> &'static str {
+pub(crate) fn of_owner(why: OwnerEnd) -> &'static str {
     match why {
         OwnerEnd::Ended => "ended",
         OwnerEnd::Expired => "expired",

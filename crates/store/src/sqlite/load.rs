@@ -12,6 +12,7 @@ use rusqlite::{Connection, Error, Row, params};
 use tokio::sync::mpsc::Sender;
 
 use super::apply::{bits, number};
+use super::voided;
 use crate::{MarkOf, RecoveredRow, Scope, TokenMark};
 
 /// How many rows are sent to the caller together.
@@ -66,7 +67,7 @@ fn send_bucket(file: &Connection, row: &Row<'_>, out: &mut Out<'_>) -> rusqlite:
             change: Change::TokensReserved { up_to: mark },
         });
     }
-    let kinds: [(&str, ReadRow); 4] = [
+    let kinds: [(&str, ReadRow); 5] = [
         (
             "SELECT owner, label, metadata, ttl_ms, since, ends, seal FROM owners WHERE bucket = ?1 ORDER BY owner",
             owner,
@@ -75,6 +76,7 @@ fn send_bucket(file: &Connection, row: &Row<'_>, out: &mut Out<'_>) -> rusqlite:
             "SELECT name, owner, mode, token, since, metadata FROM locks WHERE bucket = ?1 ORDER BY token, name, owner",
             lock,
         ),
+        (voided::QUERY, voided::read),
         (
             "SELECT name, claimant, token, ttl_ms, since, seal, metadata FROM claims WHERE bucket = ?1 ORDER BY token, name",
             claim,

@@ -18,6 +18,7 @@ mod load;
 mod log;
 mod schema;
 mod statements;
+mod voided;
 mod worker;
 
 use std::path::{Path, PathBuf};

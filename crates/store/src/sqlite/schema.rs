@@ -13,7 +13,7 @@ pub(crate) const BACKUP_ID: i32 = 0x4C6B_4862;
 
 /// The steps from each version to the next, beginning with an empty file. The list only ever grows at its
 /// end.
-pub(crate) const STEPS: &[&str] = &[VERSION_1, VERSION_2];
+pub(crate) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 const VERSION_1: &str = "
 CREATE TABLE secret (
@@ -120,6 +120,20 @@ CREATE TABLE floors (
 ) STRICT, WITHOUT ROWID;
 ";
 
+const VERSION_3: &str = "
+CREATE TABLE voided (
+    bucket INTEGER NOT NULL REFERENCES buckets,
+    owner  INTEGER NOT NULL,
+    seq    INTEGER NOT NULL,
+    at     INTEGER NOT NULL,
+    what   TEXT NOT NULL CHECK (what = 'all' OR what = 'all but' OR what = 'these'),
+    why    TEXT,
+    up_to  INTEGER,
+    names  BLOB NOT NULL,
+    PRIMARY KEY (bucket, owner, seq)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The version that the steps lead to.
 pub(crate) fn version_of(steps: &[&str]) -> i32 {
     // There are never more steps than releases.
@@ -182,7 +196,9 @@ mod tests {
     fn no_insert_needs_a_table_of_its_own() {
         let mut file = Connection::open_in_memory().unwrap();
         create(&mut file, &SecretKey::new([7; 32])).unwrap();
-        for table in ["floors", "tenants", "buckets", "owners", "locks", "claims", "assignments", "history"] {
+        for table in
+            ["floors", "tenants", "buckets", "owners", "locks", "claims", "assignments", "voided", "history"]
+        {
             let sql = format!("EXPLAIN INSERT INTO {table} DEFAULT VALUES");
             let mut explain = file.prepare(&sql).unwrap();
             let steps = explain.query_map([], |row| row.get::<_, String>("opcode")).unwrap();

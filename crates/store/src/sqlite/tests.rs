@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord, Mode,
-    NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed,
+    NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed, VoidLocks,
 };
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -182,6 +182,7 @@ fn the_table_of_locks_has_names_and_owners_and_nothing_of_the_business() {
         "secret",
         "slots",
         "tenants",
+        "voided",
     ];
     assert_eq!(tables, expected);
 }
@@ -247,13 +248,8 @@ async fn the_history_says_who_did_what_when_and_why() {
     keep(open(&file.0, schema::STEPS, history::ROWS).unwrap(), &scope, changes).await;
 
     let raw = file.raw();
-    let sql = "SELECT concat_ws(' ', at - 1790000000000, tenant, bucket, what, event, coalesce('(' || why || ')', '-'),
-                   coalesce(who, '-'), coalesce(owner, '-'), iif(name IS NULL, '-', hex(name)), coalesce(mode, '-'),
-                   coalesce(token, '-')) FROM history ORDER BY seq";
-    let mut statement = raw.prepare(sql).unwrap();
-    let rows: Vec<String> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     assert_eq!(
-        rows,
+        history_of(&raw),
         [
             "7 t b owner began - Ann 7 - - -",
             "8 t b lock began - Ann 7 61 shared 8",
@@ -273,6 +269,54 @@ async fn the_history_says_who_did_what_when_and_why() {
             "25 t b assignment ended (unassigned) worker - 736561742F31 - 23",
         ]
     );
+}
+
+fn history_of(raw: &Connection) -> Vec<String> {
+    let sql = "SELECT concat_ws(' ', at - 1790000000000, tenant, bucket, what, event, coalesce('(' || why || ')', '-'),
+                   coalesce(who, '-'), coalesce(owner, '-'), iif(name IS NULL, '-', hex(name)), coalesce(mode, '-'),
+                   coalesce(token, '-')) FROM history ORDER BY seq";
+    let mut statement = raw.prepare(sql).unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn the_history_says_when_an_owner_ended_whose_locks_ended_later() {
+    let file = File::new("voided");
+    let owner_id = OwnerId::new(7);
+    let voided = |which, ms| Change::LocksVoided { owner: owner_id, which, at: at(ms) };
+    let unlocked = |text, token, reason, ms| Change::Unlocked {
+        name: name(text),
+        owner: owner_id,
+        token: FencingToken::new(token),
+        reason,
+        at: at(ms),
+    };
+    let ended = LockEnd::WithOwner(OwnerEnd::Expired);
+    let changes = vec![
+        owner(),
+        Change::Locked(lock("a", 8)),
+        Change::Locked(lock("b", 9)),
+        voided(VoidLocks::These(vec![(name("a"), FencingToken::new(8))]), 10),
+        voided(VoidLocks::OfEnded(OwnerEnd::Expired), 11),
+        unlocked("a", 8, ended, 12),
+        unlocked("b", 9, ended, 13),
+        Change::OwnerEnded { owner: owner_id, names: Vec::new(), reason: OwnerEnd::Expired, at: at(13) },
+    ];
+    keep(open(&file.0, schema::STEPS, history::ROWS).unwrap(), &Arc::new(Scope::new("t", "b")), changes)
+        .await;
+    assert_eq!(
+        history_of(&file.raw()),
+        [
+            "7 t b owner began - Ann 7 - - -",
+            "8 t b lock began - Ann 7 61 exclusive 8",
+            "9 t b lock began - Ann 7 62 exclusive 9",
+            "11 t b owner ended (expired) Ann 7 - - -",
+            "12 t b lock ended (owner expired) Ann 7 61 exclusive 8",
+            "13 t b lock ended (owner expired) Ann 7 62 exclusive 9",
+        ]
+    );
+    let left: i64 = file.raw().query_row("SELECT count(*) FROM voided", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
 }
 
 #[tokio::test]
@@ -332,7 +376,7 @@ async fn a_file_of_an_earlier_version_is_brought_up_to_date_and_keeps_what_is_in
     let colour: String = file.raw().query_row("SELECT colour FROM owners", [], |row| row.get(0)).unwrap();
     assert_eq!(colour, "red");
 
-    let newer = SqliteOpenError::Newer { path: file.0.clone(), found: 3, known: 2 };
+    let newer = SqliteOpenError::Newer { path: file.0.clone(), found: 4, known: 3 };
     assert_eq!(open(&file.0, schema::STEPS, 100).unwrap_err(), newer);
 }
 

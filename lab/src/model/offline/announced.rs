@@ -178,6 +178,10 @@ impl Announced {
                 promise!(lock.map(|(_, token)| token) == Some(*token), "{change:?}, though it has {lock:?}");
                 Ok(())
             }
+            // Two locks fit into one command.
+            Change::LocksVoided { .. } | Change::LocksSwept { .. } => {
+                Err(format!("{change:?} upon {action:?}"))
+            }
             Change::Claimed(_)
             | Change::Unclaimed { .. }
             | Change::Assigned(_)

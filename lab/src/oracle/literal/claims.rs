@@ -54,6 +54,7 @@ impl Literal {
             return Err(Refusal::AlreadyAssigned(Box::new(assignment.clone())));
         }
         self.sweep_claim(now, &name);
+        self.catch_up(now, new.name, Mode::Exclusive, None);
         if let Some(claim) = self.claims.get(&name) {
             return Err(Refusal::Claimed { holder: Box::new(claim.holder()) });
         }

@@ -1,8 +1,8 @@
 //! Agents, and all things that end by themselves. The specification knows neither leases nor longest holds.
 
 use lockhouse_core::{
-    AgentId, Effect, EndReason, FencingToken, Instant, LossReason, NewAgent, Outcome, OwnerEnd, OwnerId,
-    Refusal, RequestId,
+    AgentId, Effect, EndReason, FencingToken, Instant, LossReason, NameBuf, NewAgent, Outcome, OwnerEnd,
+    OwnerId, Refusal, RequestId,
 };
 
 use super::{Agent, Literal, Unnamed, touch};
@@ -27,8 +27,9 @@ enum Held {
 }
 
 impl Literal {
-    /// Everything due ends first, in the order of the deadlines; then the queues are processed.
-    pub(in crate::oracle) fn handle_timeout(&mut self, now: Instant) {
+    /// Everything due ends first, in the order of the deadlines; then the queues are processed. Requests that
+    /// have waited for the end of a recovery are processed by names, in the order `settled` as far as it says.
+    pub(in crate::oracle) fn handle_timeout(&mut self, now: Instant, settled: &[NameBuf]) {
         self.came = now;
         let mut due = self.deadlines();
         due.retain(|(at, _)| *at <= now);
@@ -60,14 +61,17 @@ impl Literal {
             }
         }
         if self.recovery.as_ref().is_some_and(|recovery| recovery.until <= now) {
-            self.end_recovery(now);
+            self.end_recovery();
         }
+        self.settle(now, settled);
         self.process_all(now, &touched);
+        self.sweep(now, usize::MAX);
     }
 
     pub(in crate::oracle) fn next_due(&self) -> Option<Instant> {
         let recovery = self.recovery.as_ref().map(|recovery| recovery.until);
-        self.deadlines().into_iter().map(|(at, _)| at).chain(recovery).min()
+        let at_once = (self.unsettled || !self.turns.is_empty()).then(Instant::default);
+        self.deadlines().into_iter().map(|(at, _)| at).chain(recovery).chain(at_once).min()
     }
 
     pub(super) fn join(&mut self, new: NewAgent<'_>, fresh: Option<AgentId>) -> Result<Outcome, Unnamed> {

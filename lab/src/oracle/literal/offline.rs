@@ -5,7 +5,7 @@
 use lockhouse_core::{
     Acquired, Change, Command, Conflict, Effect, FencingToken, GrantToUndo, Holder, Instant, LockEnd,
     LockRecord, Mode, Name, NameBuf, NewLocks, NewOwner, Outcome, OwnedLock, OwnerEnd, OwnerId, OwnerRecord,
-    Party, Refusal, SecretSeed, Unlock,
+    Party, Refusal, SecretSeed, Unlock, VoidLocks,
 };
 
 use super::{Literal, touch};
@@ -34,6 +34,8 @@ pub(super) struct Row {
     since: Instant,
     metadata: Option<String>,
     pub(super) born: u64,
+    /// When the row was marked as nobody's, if it was.
+    pub(super) voided: Option<u64>,
     /// The number of answers to the owner that it has this lock already, in all and since the upgrade.
     pub(super) again: Again,
 }
@@ -85,16 +87,28 @@ impl Literal {
         touched: &mut Vec<NameBuf>,
     ) {
         self.owners.retain(|other| other.id != owner);
-        let rows = self.rows.extract_if(.., |row| row.owner == owner);
-        let names: Vec<NameBuf> = rows.map(|row| row.name).collect();
+        if self.rows.iter().filter(|row| row.owner == owner).count() > self.limits.locks_per_command {
+            return self.end_in_parts(now, owner, reason);
+        }
+        self.turns.retain(|id| *id != owner);
+        let mut rows: Vec<Row> = self.rows.extract_if(.., |row| row.owner == owner).collect();
+        rows.sort_by_key(|row| (row.voided.is_none(), row.voided));
+        let names: Vec<NameBuf> = rows.into_iter().map(|row| row.name).collect();
         names.iter().for_each(|name| touch(touched, name));
         self.change(Change::OwnerEnded { owner, names, reason, at: now });
     }
 
     pub(super) fn remove_stolen_rows(&mut self, now: Instant, name: &NameBuf) -> Vec<(u64, Effect)> {
-        let stolen = self.rows.extract_if(.., |row| row.name == *name);
-        let effect = |row: &Row| Effect::Change(Box::new(unlocked(now, row, LockEnd::Stolen)));
-        stolen.map(|row| (row.born, effect(&row))).collect()
+        let stolen: Vec<Row> = self.rows.extract_if(.., |row| row.name == *name).collect();
+        let mut effects = Vec::new();
+        for row in stolen {
+            let changes = match row.voided {
+                None => vec![unlocked(now, &row, LockEnd::Stolen)],
+                Some(_) => self.ends_of_void(now, &row),
+            };
+            effects.extend(changes.into_iter().map(|it| (row.born, Effect::Change(Box::new(it)))));
+        }
+        effects
     }
 
     /// The holder of a row, whose owner lives: there is no row without an owner.
@@ -117,7 +131,7 @@ impl Literal {
             return Err(Refusal::Closed);
         }
         let limit = self.limits.owners;
-        if self.owners.len() as u32 >= limit {
+        if (self.owners.len() + self.ended.len()) as u32 >= limit {
             return Err(Refusal::TooManyOwners { limit });
         }
         let id = OwnerId::new(self.next_number());
@@ -164,8 +178,8 @@ impl Literal {
         }
     }
 
-    fn has_lock(&self, name: &NameBuf, owner: OwnerId) -> Option<usize> {
-        self.rows.iter().position(|row| row.name == *name && row.owner == owner)
+    pub(super) fn has_lock(&self, name: &NameBuf, owner: OwnerId) -> Option<usize> {
+        self.rows.iter().position(|row| row.name == *name && row.owner == owner && row.voided.is_none())
     }
 
     /// Several locks: first nothing but looking, then all of them.
@@ -187,6 +201,7 @@ impl Literal {
             let exclusive = (name.as_name(), Mode::Exclusive);
             if new.locks.contains(&exclusive) { Mode::Exclusive } else { Mode::Shared }
         };
+        wanted.iter().for_each(|name| self.catch_up(now, name.as_name(), mode(name), Some(new.owner)));
         let refused = wanted.iter().filter(|name| !self.may_acquire(name, new.owner, mode(name)));
         let conflicts: Vec<Conflict> = refused
             .map(|name| Conflict {
@@ -264,6 +279,7 @@ impl Literal {
                     since: now,
                     metadata,
                     born,
+                    voided: None,
                     again: Again::default(),
                 };
                 let record = row.record();
@@ -281,12 +297,13 @@ impl Literal {
             return 0;
         }
         let mut released: Vec<NameBuf> = Vec::new();
-        for row in self.rows.iter().filter(|row| row.owner == owner) {
+        for row in self.rows.iter().filter(|row| row.owner == owner && row.voided.is_none()) {
             if matches!(locks, Unlock::AllBut(spared) if !spared.contains(&row.name.as_name())) {
                 released.push(row.name.clone());
             }
         }
         if let Unlock::These(locks) = locks {
+            locks.iter().for_each(|(name, _)| self.settle_own_name(now, *name, owner));
             for (name, token) in locks {
                 let row = self.has_lock(&name.to_buf(), owner).map(|at| &self.rows[at]);
                 if row.is_some_and(|row| token.is_none_or(|token| token == row.token)) {
@@ -294,10 +311,31 @@ impl Literal {
                 }
             }
         }
-        released.iter().for_each(|name| self.delete(now, name, owner, LockEnd::Released));
         self.touch(owner);
-        self.process_all(now, &released);
+        if released.len() > self.limits.locks_per_command {
+            let which = match locks {
+                Unlock::AllBut(spared) => self.all_but(owner, spared),
+                Unlock::These(_) => VoidLocks::These(self.with_tokens(owner, &released)),
+            };
+            self.make_void(owner, &released);
+            self.change(Change::LocksVoided { owner, which, at: now });
+        } else {
+            released.iter().for_each(|name| self.delete(now, name, owner, LockEnd::Released));
+            self.process_all(now, &released);
+        }
         released.len()
+    }
+
+    fn all_but(&self, owner: OwnerId, spared: &[Name<'_>]) -> VoidLocks {
+        let mut stay = Vec::new();
+        let spared = spared.iter().map(|name| name.to_buf());
+        spared.filter(|name| self.has_lock(name, owner).is_some()).for_each(|name| touch(&mut stay, &name));
+        VoidLocks::AllBut { up_to: FencingToken::new(self.last_token), spared: stay }
+    }
+
+    fn with_tokens(&self, owner: OwnerId, names: &[NameBuf]) -> Vec<(NameBuf, FencingToken)> {
+        let own = names.iter().filter_map(|name| self.has_lock(name, owner).map(|at| &self.rows[at]));
+        own.map(|row| (row.name.clone(), row.token)).collect()
     }
 
     fn delete(&mut self, now: Instant, name: &NameBuf, owner: OwnerId, reason: LockEnd) {
@@ -315,6 +353,7 @@ impl Literal {
         let mut changed = Vec::new();
         for lock in locks {
             let name = lock.name.to_buf();
+            self.settle_own_name(now, lock.name, owner);
             let Some(at) = self.has_lock(&name, owner) else { continue };
             let row = &mut self.rows[at];
             let repeats =
@@ -396,6 +435,6 @@ impl Row {
     }
 }
 
-fn unlocked(now: Instant, row: &Row, reason: LockEnd) -> Change {
+pub(super) fn unlocked(now: Instant, row: &Row, reason: LockEnd) -> Change {
     Change::Unlocked { name: row.name.clone(), owner: row.owner, token: row.token, reason, at: now }
 }

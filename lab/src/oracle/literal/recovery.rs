@@ -2,7 +2,7 @@
 
 use lockhouse_core::{
     Acquire, AssignmentRecord, ClaimRecord, Effect, FencingToken, Instant, LockRecord, LossReason, Mode,
-    NameBuf, NewReclaim, NewRequest, Outcome, OwnerId, OwnerRecord, Refusal, RequestId,
+    Name, NameBuf, NewReclaim, NewRequest, Outcome, OwnerId, OwnerRecord, Refusal, RequestId,
 };
 
 use super::offline::Again;
@@ -42,6 +42,7 @@ impl Literal {
         self.held.clear();
         self.closed = false;
         self.recovery = None;
+        self.unsettled = false;
         self.last_token = self.reserved;
         for owner in &mut self.owners {
             let expires = anew(owner.id.get(), owner.ttl_ms);
@@ -67,7 +68,8 @@ impl Literal {
 
     /// Everything in the order of its number or name; the locks by owner, oldest first.
     pub(in crate::oracle) fn durable(&self) -> DurableState {
-        let mut locks: Vec<LockRecord> = self.rows.iter().map(Row::record).collect();
+        let live = self.rows.iter().filter(|row| row.voided.is_none());
+        let mut locks: Vec<LockRecord> = live.map(Row::record).collect();
         locks.sort_by_key(|lock| lock.owner);
         DurableState {
             owners: self.owners.iter().map(Owner::record).collect(),
@@ -83,7 +85,8 @@ impl Literal {
 
     /// Until when each owner lives, and how many locks it has.
     pub(in crate::oracle) fn owner_leases(&self) -> Vec<(OwnerId, Instant, u32)> {
-        let locks = |id| self.rows.iter().filter(|row| row.owner == id).count() as u32;
+        let is_live = |row: &&Row, id| row.owner == id && row.voided.is_none();
+        let locks = |id| self.rows.iter().filter(|row| is_live(row, id)).count() as u32;
         self.owners.iter().map(|owner| (owner.id, owner.expires, locks(owner.id))).collect()
     }
 
@@ -104,12 +107,16 @@ impl Literal {
         let NewReclaim { agent, name, mode, token, metadata, max_hold_ms } = *new;
         let request = NewRequest { agent, name, acquire: Acquire::Wait(mode), metadata, max_hold_ms };
         // An excess of names is refused last of all.
-        let (names, bound): (Vec<Refusal>, Vec<Refusal>) = self
-            .out_of_bounds(&request)
-            .into_iter()
-            .partition(|refusal| matches!(refusal, Refusal::TooManyNames { .. }));
-        let refusal = bound.into_iter().chain(self.not_to_be_brought_back(new)).chain(names).next();
-        if let Some(refusal) = refusal {
+        let is_of_names = |refusal: &Refusal| matches!(refusal, Refusal::TooManyNames { .. });
+        let bound = self.out_of_bounds(&request).filter(|refusal| !is_of_names(refusal));
+        if let Some(refusal) = bound.or_else(|| self.not_to_be_brought_back(new)) {
+            return Ok(Outcome::Refused(refusal));
+        }
+        self.catch_up(now, name, mode, None);
+        if self.is_held_durably(name, mode) {
+            return Ok(Outcome::Refused(Refusal::Superseded));
+        }
+        if let Some(refusal) = self.out_of_bounds(&request) {
             return Ok(Outcome::Refused(refusal));
         }
         let name = name.to_buf();
@@ -141,33 +148,54 @@ impl Literal {
             |past: &Past| past.name.as_name() == new.name && excludes(past.mode) && past.token >= new.token;
         let younger = recovery.past.iter().any(is_younger);
         let twice = recovery.past.iter().any(|past| past.reclaimed && past.token == new.token);
-        let durable = self.rows.iter().any(|row| row.name.as_name() == new.name && excludes(row.mode))
-            || self.claims.contains_key(&new.name.to_buf());
-        (younger || twice || durable).then_some(Refusal::Superseded)
+        (younger || twice).then_some(Refusal::Superseded)
     }
 
-    /// All waiting requests are processed once more, in the order of their arrival, name by name, the name of
-    /// the first one first.
-    pub(super) fn end_recovery(&mut self, now: Instant) -> bool {
+    /// Whether something durable excludes a lock of that mode.
+    fn is_held_durably(&self, name: Name<'_>, mode: Mode) -> bool {
+        let excludes = |other: Mode| mode == Mode::Exclusive || other == Mode::Exclusive;
+        self.rows.iter().any(|row| row.name.as_name() == name && excludes(row.mode))
+            || self.claims.contains_key(&name.to_buf())
+    }
+
+    /// The requests that wait are still to be processed.
+    pub(super) fn end_recovery(&mut self) -> bool {
         if self.recovery.take().is_none() {
             return false;
         }
         self.effects.push(Effect::Recovered);
-        let mut queues: Vec<(NameBuf, Vec<Request>)> =
-            std::mem::take(&mut self.queue_map).into_iter().collect();
-        queues.sort_by_key(|(_, queue)| queue.first().map(|first| first.born));
-        for (name, request) in
-            queues.into_iter().flat_map(|(name, queue)| queue.into_iter().map(move |one| (name.clone(), one)))
-        {
+        self.unsettled = true;
+        true
+    }
+
+    /// All waiting requests are processed once more, in the order of their arrival, name by name: the names in
+    /// this order, then all others.
+    pub(super) fn settle(&mut self, now: Instant, order: &[NameBuf]) {
+        if !std::mem::take(&mut self.unsettled) {
+            return;
+        }
+        let mut names: Vec<NameBuf> = self.queue_map.keys().cloned().collect();
+        names.sort_by_key(|name| order.iter().position(|other| other == name).unwrap_or(usize::MAX));
+        names.iter().for_each(|name| self.settle_queue(now, name));
+    }
+
+    /// The same for one name, before a command that asks for it.
+    pub(super) fn settle_name(&mut self, now: Instant, name: Name<'_>) {
+        if self.unsettled {
+            self.settle_queue(now, &name.to_buf());
+        }
+    }
+
+    fn settle_queue(&mut self, now: Instant, name: &NameBuf) {
+        for request in std::mem::take(self.get_the_queue(name)) {
             let Request { id, agent, mode, if_available, .. } = request;
-            if if_available && !self.is_grantable(None, &name, mode) {
-                let refusal = Box::new(self.unavailable(&name));
+            if if_available && !self.is_grantable(None, name, mode) {
+                let refusal = Box::new(self.unavailable(name));
                 self.effects.push(Effect::Unavailable { agent, request: id, refusal });
             } else {
-                self.get_the_queue(&name).push(request);
-                self.process_the_lock_request_queue(now, &name);
+                self.get_the_queue(name).push(request);
+                self.process_the_lock_request_queue(now, name);
             }
         }
-        true
     }
 }

@@ -108,7 +108,9 @@ impl World {
     ) -> Durable {
         let (reclaims, ends) = if view.recovering { (120, 3) } else { (1, 1) };
         let opens = if view.owners.len() < 4 { 12 } else { 5 };
-        let weights = [opens, 3, 2, 30, 14, 6, 6, 20, 16, 7, reclaims, ends, 2];
+        let (locks, claims) = if self.has_many_locks { (60, 10) } else { (30, 20) };
+        let opens = if self.has_many_locks && view.owners.len() > 2 { 2 } else { opens };
+        let weights = [opens, 3, 2, locks, 14, 6, 6, claims, 16, 7, reclaims, ends, 2];
         match weighted(random, &weights) {
             0 => self.open(random, view),
             1 => Durable::Touch { owner: owner(random, view) },
@@ -117,6 +119,10 @@ impl World {
             4 => match random.pick(&view.locked).cloned() {
                 Some((lock, of, names)) => {
                     let owner = if random.percent(90) { of } else { owner(random, view) };
+                    if self.has_many_locks && random.percent(40) {
+                        let names = (0..4 + random.below(6)).map(|_| self.name(random)).collect();
+                        return Durable::Unlock { owner, lock, names, by_token: false };
+                    }
                     Durable::Unlock { owner, lock, names, by_token: random.percent(60) }
                 }
                 None => self.lock(random, view),
@@ -155,8 +161,8 @@ impl World {
                 format!("o{}", random.below(5))
             },
             metadata: self.metadata(random),
-            ttl_ms: ttl_ms(random),
-            max_ms: random.percent(30).then(|| length_ms(random, 100)),
+            ttl_ms: if self.has_many_locks { 100 + random.below(400) as u64 } else { ttl_ms(random) },
+            max_ms: random.percent(if self.has_many_locks { 10 } else { 30 }).then(|| length_ms(random, 100)),
         }
     }
 

@@ -184,7 +184,11 @@ impl Labels {
                 Command::Lock(NewLocks { owner: owner(label)?, locks: &lists.locks, metadata })
             }
             Durable::Unlock { owner: label, lock, names, by_token } => {
-                let tokens = locked(lock)?.into_iter().map(|lock| by_token.then_some(lock.token));
+                let tokens: Vec<_> = if *by_token {
+                    locked(lock)?.into_iter().map(|lock| Some(lock.token)).collect()
+                } else {
+                    vec![None; names.len()]
+                };
                 lists.these = names.iter().map(NameBuf::as_name).zip(tokens).collect();
                 Command::Unlock { owner: owner(label)?, locks: Unlock::These(&lists.these) }
             }

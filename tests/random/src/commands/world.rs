@@ -42,19 +42,28 @@ pub struct World {
     close_at: Option<usize>,
     /// The percentage of commands of owners and claimants.
     durable: usize,
+    /// Whether owners have many locks, measured by what fits into one command.
+    pub(super) has_many_locks: bool,
 }
 
 impl World {
     /// Draws a world.
     pub fn new(random: &mut Random) -> Self {
         let large = random.percent(2);
-        let tiny_limits = random.percent(30);
+        let has_many_locks = random.percent(35);
         let (names, agents, length, crowd) = if large {
             (20 + random.below(60), 20 + random.below(60), 3000, 400)
+        } else if has_many_locks {
+            (3 + random.below(8), 2 + random.below(3), 60 + random.below(240), 24)
         } else {
             (1 + random.below(4), 2 + random.below(5), 60 + random.below(240), 24)
         };
-        let limits = if tiny_limits { tiny(random) } else { Limits::DEFAULT };
+        let limits = match random.percent(42) {
+            // Few locks are many where fewer fit into one command.
+            _ if has_many_locks => Limits { locks_per_command: 1 + random.below(2), ..Limits::DEFAULT },
+            true => tiny(random),
+            false => Limits::DEFAULT,
+        };
         let timed = random.percent(60);
         let length_of_close = length - random.below(length / 10);
         let token_mark = if random.percent(20) { random.next_u64() >> 16 } else { 0 };
@@ -67,7 +76,8 @@ impl World {
             leases: if timed { random.below(80) } else { 0 },
             holds: if timed { random.below(40) } else { 0 },
             close_at: random.percent(60).then_some(length_of_close),
-            durable: if random.percent(75) { 20 + random.below(70) } else { 0 },
+            has_many_locks,
+            durable: if has_many_locks || random.percent(75) { 20 + random.below(70) } else { 0 },
         }
     }
 

@@ -101,6 +101,11 @@ impl<T: Weigh> Arena<T> {
         self.slots.is_empty()
     }
 
+    /// All slots with values are below.
+    pub(crate) fn end(&self) -> u32 {
+        self.slots.capacity() as u32
+    }
+
     /// The values with their slots, in that order.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().map(|(slot, value)| (slot as u32, value))

@@ -94,6 +94,21 @@ impl List {
         }
     }
 
+    /// Appends the whole other list.
+    pub(crate) fn append<B: By>(&mut self, entries: &mut Arena<LockEntry>, other: Self) {
+        if other.is_empty() {
+            return;
+        }
+        match self.tail {
+            NONE => self.head = other.head,
+            tail => {
+                B::link_mut(&mut entries[tail]).next = other.head;
+                B::link_mut(&mut entries[other.head]).prev = tail;
+            }
+        }
+        self.tail = other.tail;
+    }
+
     /// The slots from head to tail.
     pub(crate) fn iter<B: By>(self, entries: &Arena<LockEntry>) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors((self.head != NONE).then_some(self.head), move |&slot| {

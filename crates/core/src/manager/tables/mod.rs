@@ -6,3 +6,5 @@ pub(super) mod deadlines;
 pub(super) mod held;
 pub(super) mod list;
 pub(super) mod table;
+pub(super) mod void;
+pub(super) mod weights;

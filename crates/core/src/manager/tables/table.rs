@@ -15,9 +15,10 @@
 
 use std::hash::BuildHasher;
 
-use super::arena::{Arena, KEPT, Weigh};
+use super::arena::{Arena, KEPT};
 use super::held::HeldCounts;
 use super::list::{ByName, ByParty, List, ListLink, NONE};
+use super::void::VoidList;
 use crate::{AgentId, FencingToken, Instant, Mode, Name, NameBuf, OwnerId, RequestId, SecretSeed};
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
@@ -136,8 +137,9 @@ pub(crate) struct NameSlot {
 pub(crate) struct PartySlot {
     pub(crate) serial: u64,
     pub(crate) label: Box<str>,
-    /// Every request and lock of the party, oldest first.
+    /// Every request and lock of the party, oldest first, without void ones.
     pub(crate) all: List,
+    /// How many there are, with void ones.
     pub(crate) count: u32,
     pub(crate) lease: Option<ArmedLease>,
     /// The additional fields of an owner; `None` for an agent.
@@ -154,6 +156,7 @@ pub(crate) struct OwnerDetails {
     pub(crate) since: Instant,
     pub(crate) ends: Option<Instant>,
     pub(crate) seed: SecretSeed,
+    pub(crate) void: VoidList,
 }
 
 /// Fields that only claims have.
@@ -173,59 +176,6 @@ pub(crate) struct ArmedLease {
     pub(crate) armed: Instant,
 }
 
-impl Weigh for LockEntry {
-    fn heap_bytes(&self) -> usize {
-        0
-    }
-}
-
-impl Weigh for Extras {
-    fn heap_bytes(&self) -> usize {
-        length(self.metadata.as_deref())
-    }
-}
-
-impl Weigh for NameSlot {
-    fn heap_bytes(&self) -> usize {
-        self.name.heap_bytes()
-    }
-}
-
-impl Weigh for PartySlot {
-    fn heap_bytes(&self) -> usize {
-        let owner = self.owner.as_ref();
-        self.label.len()
-            + owner.map_or(0, |owner| size_of::<OwnerDetails>() + length(owner.metadata.as_deref()))
-    }
-}
-
-impl Weigh for ClaimDetails {
-    fn heap_bytes(&self) -> usize {
-        self.claimant.len()
-    }
-}
-
-/// The memory of a new entry with a new name.
-#[inline]
-pub(crate) fn most_bytes_of_entry(name: Name<'_>, metadata: Option<&str>) -> usize {
-    const SLOTS: usize = size_of::<NameSlot>() + size_of::<LockEntry>() + size_of::<Extras>();
-    SLOTS + name.as_wtf8().len() + length(metadata)
-}
-
-/// The memory of a new agent or owner.
-pub(crate) fn most_bytes_of_party(label: &str, metadata: Option<&str>) -> usize {
-    size_of::<PartySlot>() + size_of::<OwnerDetails>() + label.len() + length(metadata)
-}
-
-/// The memory of a new claim beyond its entry.
-pub(crate) fn most_bytes_of_claim(claimant: &str) -> usize {
-    size_of::<ClaimDetails>() + claimant.len()
-}
-
-fn length(text: Option<&str>) -> usize {
-    text.map_or(0, str::len)
-}
-
 /// The whole state of a manager, without its rules.
 #[derive(Debug)]
 pub(crate) struct LockTable<S> {
@@ -236,7 +186,10 @@ pub(crate) struct LockTable<S> {
     pub(crate) extras: Arena<Extras>,
     pub(crate) parties: Arena<PartySlot>,
     pub(crate) claims: Arena<ClaimDetails>,
+    /// The owners that live.
     pub(crate) owners: BTreeMap<OwnerId, u32>,
+    /// The owners that have ended and whose locks are still to be swept.
+    pub(crate) ended_owners: BTreeMap<OwnerId, u32>,
     /// The offline locks, found by owner and name.
     owned: HashTable<u32>,
     /// The web locks, counted as they come and go.
@@ -255,6 +208,7 @@ impl<S: BuildHasher> LockTable<S> {
             parties: Arena::new(),
             claims: Arena::new(),
             owners: BTreeMap::new(),
+            ended_owners: BTreeMap::new(),
             owned: HashTable::new(),
             held: HeldCounts::default(),
             last_serial: 0,
@@ -286,6 +240,11 @@ impl<S: BuildHasher> LockTable<S> {
 
     /// "Has lock": the offline lock of that owner on that name.
     pub(crate) fn own_lock(&self, party: u32, name: u32) -> Option<u32> {
+        self.own_entry(party, name).filter(|own| !self.is_void(*own))
+    }
+
+    /// The same, if only a void one.
+    pub(crate) fn own_entry(&self, party: u32, name: u32) -> Option<u32> {
         let is_it = |&slot: &u32| is_owned(&self.entries[slot], party, name);
         self.owned.find(self.hasher.hash_one((party, name)), is_it).copied()
     }
@@ -324,8 +283,7 @@ impl<S: BuildHasher> LockTable<S> {
         mode: Mode,
         extras: Option<Extras>,
     ) -> RequestId {
-        self.last_serial += 1;
-        let serial = self.last_serial;
+        let serial = self.next_serial();
         let extras = extras.map_or(NONE, |extras| self.extras.insert(extras));
         let (by_name, by_party) = (ListLink::ALONE, ListLink::ALONE);
         let (kind, holder_slot) = match tenure {
@@ -391,7 +349,7 @@ impl<S: BuildHasher> LockTable<S> {
                 self.leave_party(holder_slot, slot);
             }
             TenureKind::Owner => {
-                self.leave_party(holder_slot, slot);
+                self.leave_owner(holder_slot, slot);
                 self.remove_owned(slot);
             }
             TenureKind::Ttl => return self.drop_claim(slot, holder_slot),
@@ -400,7 +358,7 @@ impl<S: BuildHasher> LockTable<S> {
     }
 
     #[inline]
-    fn leave_party(&mut self, party: u32, slot: u32) {
+    pub(super) fn leave_party(&mut self, party: u32, slot: u32) {
         let party = &mut self.parties[party];
         party.all.remove::<ByParty>(&mut self.entries, slot);
         party.count -= 1;
@@ -435,11 +393,15 @@ impl<S: BuildHasher> LockTable<S> {
     /// Removes a party and all its entries, oldest first.
     pub(crate) fn remove_party(&mut self, slot: u32, mut removed: impl FnMut(Removed)) -> PartySlot {
         let party = self.parties.remove(slot);
-        debug_assert_eq!(party.all.iter::<ByParty>(&self.entries).count(), party.count as usize);
+        let mut all = List::EMPTY;
         if let Some(owner) = &party.owner {
             self.owners.remove(&owner.id);
+            self.ended_owners.remove(&owner.id);
+            all = owner.void.locks;
         }
-        let mut next = party.all.head;
+        all.append::<ByParty>(&mut self.entries, party.all);
+        debug_assert_eq!(all.iter::<ByParty>(&self.entries).count(), party.count as usize);
+        let mut next = all.head;
         while next != NONE {
             let entry = &self.entries[next];
             let (after, name, held) = (entry.by_party.next, entry.name, entry.token.is_some());
@@ -458,8 +420,7 @@ impl<S: BuildHasher> LockTable<S> {
     /// A new party without a lease. Inside the table, owners have the same ids as agents, beside their
     /// numbers.
     pub(crate) fn add_party(&mut self, label: &str, owner: Option<Box<OwnerDetails>>) -> AgentId {
-        self.last_serial += 1;
-        let serial = self.last_serial;
+        let serial = self.next_serial();
         let owner_id = owner.as_ref().map(|owner| owner.id);
         let (all, lease, is_remote) = (List::EMPTY, None, false);
         let party = PartySlot { serial, label: label.into(), all, count: 0, lease, owner, is_remote };
@@ -503,7 +464,7 @@ impl<S: BuildHasher> LockTable<S> {
     }
 
     pub(crate) fn agents(&self) -> usize {
-        self.parties.len() - self.owners.len()
+        self.parties.len() - self.owners.len() - self.ended_owners.len()
     }
 
     /// The party, unless it has ended.
@@ -533,6 +494,12 @@ impl<S: BuildHasher> LockTable<S> {
     /// The fields that only owners have. The party in that slot must be an owner.
     pub(crate) fn owner(&self, party: u32) -> &OwnerDetails {
         self.parties[party].owner.as_ref().expect("offline locks are of owners alone")
+    }
+
+    #[inline]
+    pub(crate) fn next_serial(&mut self) -> u64 {
+        self.last_serial += 1;
+        self.last_serial
     }
 
     pub(crate) fn set_metadata(&mut self, slot: u32, metadata: &str) {

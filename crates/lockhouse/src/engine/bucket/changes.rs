@@ -24,6 +24,8 @@ impl State {
             Change::TokensReserved { .. }
             | Change::Locked(_)
             | Change::Unlocked { .. }
+            | Change::LocksVoided { .. }
+            | Change::LocksSwept { .. }
             | Change::Assigned(_) => {}
         }
         let Durability::Durable(durable) = &mut self.durability else { return };

@@ -199,6 +199,8 @@ fn on_clock(change: Change, turned: &dyn Fn(lockhouse_core::Instant) -> lockhous
         Change::Unlocked { name, owner, token, reason, at } => {
             Change::Unlocked { name, owner, token, reason, at: turned(at) }
         }
+        Change::LocksVoided { owner, which, at } => Change::LocksVoided { owner, which, at: turned(at) },
+        Change::LocksSwept { .. } => change,
         Change::Claimed(record) => Change::Claimed(ClaimRecord { since: turned(record.since), ..record }),
         Change::Unclaimed { name, token, reason, at } => {
             Change::Unclaimed { name, token, reason, at: turned(at) }
