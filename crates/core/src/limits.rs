@@ -24,9 +24,11 @@ pub struct Limits {
     pub owners: u32,
     /// Offline locks of one owner.
     pub locks_per_owner: u32,
-    /// Locks in one command, so that its changes fit into one transaction of the smallest store. A command
-    /// that ends more of them makes them [void](crate::Change::LocksVoided), and they end one by one.
+    /// Locks in one command, so that its changes fit into one transaction of the smallest store.
     pub locks_per_command: usize,
+    /// Locks of an owner that end in one step. More of them become [void](crate::Change::LocksVoided), and end
+    /// one by one.
+    pub locks_ended_at_once: usize,
     /// Length of the label of an owner or a claimant, in bytes.
     pub label_bytes: usize,
     /// The shortest and the longest TTL of an owner or a claim, in milliseconds. No claim is renewed beyond
@@ -48,6 +50,7 @@ impl Limits {
         owners: 1_000_000,
         locks_per_owner: 100_000,
         locks_per_command: 60,
+        locks_ended_at_once: 60,
         label_bytes: 256,
         ttl_ms: (1, 30 * 24 * 60 * 60 * 1_000),
         assignments: 50_000_000,

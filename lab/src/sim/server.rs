@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockhouse::{
-    Bucket, BucketKey, FencingToken, House, ManualClock, OpenError, Options, OwnerError, StoreError,
+    Bucket, BucketKey, FencingToken, House, Limits, ManualClock, OpenError, Options, OwnerError, StoreError,
     StoreState,
 };
 use lockhouse_store::{Scope, Store, TakeError};
@@ -154,8 +154,11 @@ impl ServerLife {
         clock.stand_still(Duration::from_millis(journal.now_ms()));
         clock.set_calendar(calendar_ms);
         let link = disk.link();
-        let options =
-            Options::new().lease(Duration::from_millis(lease_ms)).clock(&clock).store_timeout(STORE_TIMEOUT);
+        // Two locks are many in every other life.
+        let limits =
+            Limits { locks_ended_at_once: if number.is_multiple_of(2) { 1 } else { 60 }, ..Limits::DEFAULT };
+        let lease = Duration::from_millis(lease_ms);
+        let options = Options::new().lease(lease).clock(&clock).store_timeout(STORE_TIMEOUT).limits(limits);
         let opening =
             runtime.block_on(async { tokio::time::timeout(PATIENCE, open(link.clone(), options)).await });
         let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;

@@ -261,7 +261,7 @@ impl<S: BuildHasher> LockManager<S> {
         let mut seen = HashSet::new();
         let own = locks.iter().filter_map(|(name, token)| self.own_lock(party, *name, *token));
         let slots: Vec<u32> = own.filter(|slot| seen.insert(*slot)).collect();
-        if slots.len() > self.limits.locks_per_command {
+        if slots.len() > self.limits.locks_ended_at_once {
             self.void_these(now, party, &slots);
         } else {
             slots.iter().for_each(|slot| self.release(now, *slot, LockEnd::Released));
@@ -284,7 +284,7 @@ impl<S: BuildHasher> LockManager<S> {
         let own = spared.iter().filter_map(|name| self.own_lock(party, *name, None));
         let slots: Vec<u32> = own.filter(|slot| stay.insert(*slot)).collect();
         let count = self.table.locks_of_owner(party) as usize - slots.len();
-        if count > self.limits.locks_per_command {
+        if count > self.limits.locks_ended_at_once {
             let name_of = |slot: &u32| self.table.names[self.table.entries[*slot].name].name.clone();
             let spared = slots.iter().map(name_of).collect();
             let which = VoidLocks::AllBut { up_to: FencingToken::new(self.last_token), spared };

@@ -86,7 +86,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// processed. More locks than fit into one commit become void.
     fn finish_owner(&mut self, now: Now, party: u32, reason: OwnerEnd) {
         let (owner, at) = (self.table.owner(party).id, now.tick());
-        if self.table.parties[party].count as usize > self.limits.locks_per_command {
+        if self.table.parties[party].count as usize > self.limits.locks_ended_at_once {
             self.end_owner_in_parts(party, reason);
             return self.change(Change::LocksVoided { owner, which: VoidLocks::OfEnded(reason), at });
         }

@@ -8,8 +8,8 @@ use super::claims::StoredAssignment;
 use super::tables::list::{ByName, ByParty};
 use super::tables::table::{LockEntry, Tenure};
 use crate::{
-    AgentId, AssignmentView, ClaimView, FencingToken, Holder, Instant, LockRecord, LockState, Name, NameBuf,
-    OwnerId, OwnerView, Party, Refusal, RequestId, Snapshot, WebLockView,
+    AgentId, AssignmentView, ClaimView, FencingToken, Holder, Instant, Limits, LockRecord, LockState, Name,
+    NameBuf, OwnerId, OwnerView, Party, Refusal, RequestId, Snapshot, WebLockView,
 };
 
 /// The state of a request.
@@ -66,6 +66,11 @@ impl<S: BuildHasher> LockManager<S> {
     /// The requests and locks of the agent, oldest request first; none if it has ended.
     pub fn requests_of(&self, agent: AgentId) -> impl Iterator<Item = RequestId> + '_ {
         self.table.requests_of(agent)
+    }
+
+    /// The bounds.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// The number of the last token given, or of the last owner, 0 if there was none.

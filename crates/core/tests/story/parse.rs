@@ -293,6 +293,7 @@ fn limits(settings: &[&str]) -> Parsed<Limits> {
             "owners" => limits.owners = number,
             "locks_per_owner" => limits.locks_per_owner = number,
             "locks_per_command" => limits.locks_per_command = number as usize,
+            "locks_ended_at_once" => limits.locks_ended_at_once = number as usize,
             "label_bytes" => limits.label_bytes = number as usize,
             "least_ttl_ms" => limits.ttl_ms.0 = u64::from(number),
             "most_ttl_ms" => limits.ttl_ms.1 = u64::from(number),

@@ -8,4 +8,5 @@ mod ends;
 mod gate;
 mod notices;
 mod recovery;
+mod sweep;
 mod tokens;

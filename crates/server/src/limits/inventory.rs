@@ -55,6 +55,7 @@ fn of_tables() -> Vec<Constant> {
         owners: _,
         locks_per_owner: _,
         locks_per_command,
+        locks_ended_at_once,
         label_bytes,
         ttl_ms: (least_ttl, most_ttl),
         assignments: _,
@@ -81,6 +82,12 @@ fn of_tables() -> Vec<Constant> {
             "status 422 `invalid`",
         ),
         ("locks_per_command", locks_per_command.to_string(), "locks in one call", "status 422 `invalid`"),
+        (
+            "locks_ended_at_once",
+            locks_ended_at_once.to_string(),
+            "offline locks that end in one commit",
+            "the rest of an owner's locks ends in the commits that follow",
+        ),
         (
             "requests_per_agent",
             requests_per_agent.to_string(),

@@ -87,7 +87,7 @@ impl Literal {
         touched: &mut Vec<NameBuf>,
     ) {
         self.owners.retain(|other| other.id != owner);
-        if self.rows.iter().filter(|row| row.owner == owner).count() > self.limits.locks_per_command {
+        if self.rows.iter().filter(|row| row.owner == owner).count() > self.limits.locks_ended_at_once {
             return self.end_in_parts(now, owner, reason);
         }
         self.turns.retain(|id| *id != owner);
@@ -312,7 +312,7 @@ impl Literal {
             }
         }
         self.touch(owner);
-        if released.len() > self.limits.locks_per_command {
+        if released.len() > self.limits.locks_ended_at_once {
             let which = match locks {
                 Unlock::AllBut(spared) => self.all_but(owner, spared),
                 Unlock::These(_) => VoidLocks::These(self.with_tokens(owner, &released)),

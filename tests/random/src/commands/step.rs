@@ -74,6 +74,7 @@ impl fmt::Display for Story {
             owners,
             locks_per_owner,
             locks_per_command,
+            locks_ended_at_once,
             label_bytes,
             ttl_ms: (least, most),
             assignments,
@@ -82,7 +83,7 @@ impl fmt::Display for Story {
             f,
             "limits name_units={name_units} requests_per_agent={requests_per_agent} entries={entries} names={names} agents={agents} \
              metadata_bytes={metadata_bytes} owners={owners} locks_per_owner={locks_per_owner} \
-             locks_per_command={locks_per_command} label_bytes={label_bytes} least_ttl_ms={least} most_ttl_ms={most} \
+             locks_per_command={locks_per_command} locks_ended_at_once={locks_ended_at_once} label_bytes={label_bytes} least_ttl_ms={least} most_ttl_ms={most} \
              assignments={assignments}"
         )?;
         if self.start.token_mark > 0 {
@@ -175,7 +176,7 @@ mod tests {
             ..Limits::DEFAULT
         };
         let story = Story { start: Start { limits, hash_seed: 1, token_mark: 41 }, steps };
-        let script = r#"limits name_units=4 requests_per_agent=3 entries=6 names=2 agents=1 metadata_bytes=9 owners=1000000 locks_per_owner=100000 locks_per_command=60 label_bytes=256 least_ttl_ms=1 most_ttl_ms=2592000000 assignments=50000000
+        let script = r#"limits name_units=4 requests_per_agent=3 entries=6 names=2 agents=1 metadata_bytes=9 owners=1000000 locks_per_owner=100000 locks_per_command=60 locks_ended_at_once=60 label_bytes=256 least_ttl_ms=1 most_ttl_ms=2592000000 assignments=50000000
 tokens above 41
 A1 joins as "client 2" lease 30ms
 at 7ms

@@ -42,7 +42,7 @@ pub struct World {
     close_at: Option<usize>,
     /// The percentage of commands of owners and claimants.
     durable: usize,
-    /// Whether owners have many locks, measured by what fits into one command.
+    /// Whether owners have many locks, measured by how many end at once.
     pub(super) has_many_locks: bool,
 }
 
@@ -50,7 +50,7 @@ impl World {
     /// Draws a world.
     pub fn new(random: &mut Random) -> Self {
         let large = random.percent(2);
-        let has_many_locks = random.percent(35);
+        let has_many_locks = random.percent(25);
         let (names, agents, length, crowd) = if large {
             (20 + random.below(60), 20 + random.below(60), 3000, 400)
         } else if has_many_locks {
@@ -59,8 +59,8 @@ impl World {
             (1 + random.below(4), 2 + random.below(5), 60 + random.below(240), 24)
         };
         let limits = match random.percent(42) {
-            // Few locks are many where fewer fit into one command.
-            _ if has_many_locks => Limits { locks_per_command: 1 + random.below(2), ..Limits::DEFAULT },
+            // Few locks are many where fewer may end at once.
+            _ if has_many_locks => Limits { locks_ended_at_once: 1 + random.below(3), ..Limits::DEFAULT },
             true => tiny(random),
             false => Limits::DEFAULT,
         };
@@ -201,6 +201,7 @@ fn tiny(random: &mut Random) -> Limits {
         owners: 1 + random.below(4) as u32,
         locks_per_owner: random.below(3) as u32,
         locks_per_command: 1 + random.below(3),
+        locks_ended_at_once: random.below(3),
         label_bytes: 2 + random.below(10),
         ttl_ms: (1, 300 + random.below(200) as u64),
         assignments: 1 + random.below(2) as u32,

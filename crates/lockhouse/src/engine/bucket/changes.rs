@@ -84,10 +84,13 @@ impl State {
         (durable.taken(unsent), unsent > 0)
     }
 
-    /// The changes that were sent are durable. Replies are given back, to be sent once the mutex is free.
-    pub(super) fn committed(&mut self) -> Vec<Deferred> {
+    /// The changes that were sent are durable, and the next part of a sweep may follow. Replies are given
+    /// back, to be sent once the mutex is free.
+    pub(super) fn committed(&mut self, now: Now) -> Vec<Deferred> {
         let deferred = self.outbox.committed();
-        deferred.into_iter().filter_map(|deferred| self.hand_over(deferred)).collect()
+        let replies = deferred.into_iter().filter_map(|deferred| self.hand_over(deferred)).collect();
+        self.sweep(now, usize::MAX);
+        replies
     }
 
     /// Comes once everything so far is durable; at once, if it is.

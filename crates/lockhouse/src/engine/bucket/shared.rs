@@ -345,7 +345,7 @@ impl Shared {
 
     /// The changes that were taken are durable.
     pub(crate) fn committed(self: &Arc<Self>) {
-        let replies = self.with_housekeeping(State::committed);
+        let replies = self.with_housekeeping(|state| state.committed(self.environment.clock.stamp()));
         for reply in replies {
             // A caller that has gone meanwhile needs no answer.
             if let Deferred::Reply { to, outcome, .. } = reply {

@@ -37,6 +37,8 @@ pub(crate) struct State {
     /// The changes and messages that wait for the store. Always idle in a bucket that is not durable.
     pub(super) outbox: Outbox<DurableChange, Deferred>,
     pub(super) durability: Durability,
+    /// The group with the last part of a sweep, if the store has to keep it.
+    swept_in: Option<u64>,
     pub(super) retention: Retention,
 }
 
@@ -61,6 +63,7 @@ impl State {
             wakeups: Wakeups::default(),
             outbox,
             durability,
+            swept_in: None,
             retention: Retention::of(facts),
         }
     }
@@ -123,8 +126,8 @@ impl State {
         }
     }
 
-    /// Ends everything that is due at or before `due`, and processes the queues that this leaves, at most so
-    /// many. Returns whether that was all.
+    /// Ends everything that is due at or before `due`, processes the queues that this leaves, and sweeps, each
+    /// at most so many. Returns whether that was all.
     pub(super) fn time_has_passed(&mut self, due: Instant, now: Now, most: usize) -> bool {
         let now = self.stamp(now);
         if self.manager.next_timeout().is_none_or(|next| next > due) {
@@ -140,7 +143,30 @@ impl State {
             self.deliver(effect);
         }
         self.after_effects();
-        is_done
+        self.sweep(now, most) && is_done
+    }
+
+    /// Ends at most so many void locks: where they are durable, only as many as fit into one commit, and the
+    /// next ones once that commit is done. Returns whether there is nothing more to do until then.
+    pub(super) fn sweep(&mut self, now: Now, most: usize) -> bool {
+        let mut left = most;
+        while self.manager.has_void_locks() && !self.is_over() {
+            if self.swept_in.is_some_and(|group| !self.outbox.is_durable(group)) {
+                return true;
+            }
+            if left == 0 {
+                return false;
+            }
+            let part = left.min(self.manager.limits().locks_ended_at_once.max(1));
+            self.outbox.close_group();
+            let now = self.stamp(now);
+            self.changes.is_due = true;
+            self.manager.sweep(now, part);
+            self.deliver_effects();
+            self.swept_in = (!self.outbox.is_idle()).then(|| self.outbox.last());
+            left -= part;
+        }
+        true
     }
 
     pub(crate) fn status(&self, request: RequestId) -> RequestStatus {
