@@ -179,7 +179,8 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// As [`renew`](Self::renew); nothing has changed then.
+    /// As [`renew`](Self::renew); nothing has changed then. Over the network, after an answer that was lost,
+    /// the claim may also have been made final, and the assignment been taken back since.
     ///
     /// # Cancel safety
     ///
@@ -238,7 +239,8 @@ impl Claims {
     }
 
     /// Takes an assignment back, only the one with that fencing token if one is given, so that the resource
-    /// can be claimed again; whether there was one.
+    /// can be claimed again; whether there was one. Over the network, one that a repeat finds gone after an
+    /// answer that was lost counts.
     ///
     /// # Errors
     ///

@@ -148,8 +148,10 @@ pub(super) async fn unassign(
     };
     let server = api.clone();
     let work = async move {
-        let unassigned: UnassignedBody = server.send(&call).await?.read()?;
-        Ok(unassigned.unassigned)
+        let reply = server.send(&call).await?;
+        let unassigned: UnassignedBody = reply.read()?;
+        // A repeat may find the result of the first attempt.
+        Ok(unassigned.unassigned || reply.is_repeated)
     };
     api.carry_out(work, |_| async {}).await?
 }

@@ -218,7 +218,11 @@ impl Owner {
     }
 
     /// Gives back the lock of that name, if the owner has it, and if it has the token, where one is given;
-    /// else nothing happens.
+    /// else nothing happens. Returns whether the owner had it.
+    ///
+    /// Over the network a call is repeated if its answer is lost, and a lock that the repeat finds gone
+    /// counts as given back. Without a token a repeat could give back a lock that another step of the owner
+    /// has taken since, so that there is none: the [outcome is unknown](StoreError::OutcomeUnknown) then.
     ///
     /// # Errors
     ///
@@ -231,7 +235,7 @@ impl Owner {
         Ok(self.give_back(Unlock::These(&[(name, token)])).await? > 0)
     }
 
-    /// As [`unlock`](Self::unlock), several at once; how many it had.
+    /// As [`unlock`](Self::unlock), several at once; how many it had. A repeat needs the tokens of all.
     ///
     /// # Errors
     ///
@@ -247,7 +251,8 @@ impl Owner {
         self.give_back(Unlock::These(locks)).await
     }
 
-    /// Gives back all its locks except those of these names; how many there were.
+    /// Gives back all its locks except those of these names; how many there were. Over the network it is not
+    /// repeated, as [`unlock`](Self::unlock) without a token.
     ///
     /// # Errors
     ///
@@ -260,7 +265,8 @@ impl Owner {
         self.give_back(Unlock::AllBut(spared)).await
     }
 
-    /// Gives back all its locks; how many there were.
+    /// Gives back all its locks; how many there were. Over the network it is not repeated, as
+    /// [`unlock`](Self::unlock) without a token.
     ///
     /// # Errors
     ///
@@ -281,6 +287,9 @@ impl Owner {
     /// themselves: checks that the owner lives and holds these locks, each under its token, where one is
     /// given, and gives locks back, all in one. Returns how many were given back.
     ///
+    /// Over the network it is repeated as [`unlock`](Self::unlock) is: a lock that is given back needs a
+    /// token there or among those held.
+    ///
     /// # Errors
     ///
     /// [`LockError::OwnerEnded`], [`LockError::Lost`] with the locks that are gone, [`LockError::Store`].
@@ -300,7 +309,8 @@ impl Owner {
     /// Takes back the locks that [`lock`](Self::lock) gave: a lock that was taken freshly is released, one
     /// that was upgraded is shared again. Locks that are no longer held under their token are passed over,
     /// and so are those that the owner had before, and those that others were answered since that the owner
-    /// has, as they may rely on that. Returns how many it changed.
+    /// has, as they may rely on that. Returns how many it changed; over the network, after an answer that was
+    /// lost, how many at most.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
 //! Owners of a bucket of a server.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use lockhouse_core::{Acquired, FencingToken, Limits, Mode, Name, OwnerId, Refusal, Unlock};
@@ -9,7 +10,7 @@ use crate::error::{Quota, StoreError};
 use crate::location::BucketLocation;
 use crate::owners::error::{LockError, OwnerError};
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
-use crate::remote::http::api::Api;
+use crate::remote::http::api::{Api, Reply};
 use crate::remote::http::call::Call;
 use crate::remote::http::problem::{Problem, unusable};
 use crate::remote::http::views::{
@@ -101,14 +102,16 @@ fn check(locks: &[(Name<'_>, Mode)], metadata: Option<&str>) -> Result<(), Quota
 }
 
 pub(super) async fn give_back(api: &Arc<Api>, owner: &Owner, locks: Unlock<'_>) -> Result<usize, StoreError> {
-    let calls = release_calls(owner, release_requests(owner, locks));
+    let calls = release_calls(owner, &release_requests(owner, locks));
     let server = api.clone();
     let work = async move {
         let mut count = 0_usize;
-        for call in calls {
-            let given_back = server.send(&call).await.and_then(|reply| known(reply.read::<GivenBack>()));
-            let given_back = given_back.map_err(|error| error.after_a_part(count > 0))?;
-            count = given_back.map_or(count, |given_back| count.saturating_add(given_back.released));
+        for release in calls {
+            let given_back = server.send(&release.call).await.and_then(|reply| {
+                let given_back = known(reply.read::<GivenBack>())?;
+                Ok(release.count(&reply, given_back.map_or(0, |given_back| given_back.released)))
+            });
+            count = count.saturating_add(given_back.map_err(|error| error.after_a_part(count > 0))?);
         }
         Ok(count)
     };
@@ -125,15 +128,23 @@ pub(super) async fn commit_step(
         return if touch(api, owner).await? { Ok(0) } else { Err(LockError::OwnerEnded) };
     }
     let is_written = release.is_some();
-    let releases = release.map_or_else(Vec::new, |locks| release_requests(owner, locks));
-    let calls = release_calls(owner, with_needs(owner, held, releases));
+    let releases = match release {
+        None => Vec::new(),
+        Some(Unlock::These(locks)) => {
+            release_requests(owner, Unlock::These(&under_their_tokens(locks, held)))
+        }
+        Some(all_but) => release_requests(owner, all_but),
+    };
+    let calls = release_calls(owner, &with_needs(owner, held, releases));
     let server = api.clone();
     let work = async move {
         let mut count = 0_usize;
-        for call in calls {
-            let reply = server.send(&call).await.map_err(|error| error.after_a_part(count > 0))?;
+        for release in calls {
+            let reply = server.send(&release.call).await.map_err(|error| error.after_a_part(count > 0))?;
             match reply.read::<GivenBack>() {
-                Ok(given_back) => count = count.saturating_add(given_back.released),
+                Ok(given_back) => {
+                    count = count.saturating_add(release.count(&reply, given_back.released));
+                }
                 // The first attempt may have succeeded, and its release be what a server that was started
                 // anew finds.
                 Err(problem) if reply.is_repeated && is_written && is_loss(&problem) => {
@@ -153,13 +164,46 @@ pub(super) async fn commit_step(
     api.carry_out(work, |_| async {}).await?
 }
 
+/// The locks, each under the token under which it has to be held, so that the release can be repeated.
+fn under_their_tokens<'a>(
+    locks: &[(Name<'a>, Option<FencingToken>)],
+    held: &[(Name<'_>, Option<FencingToken>)],
+) -> Vec<(Name<'a>, Option<FencingToken>)> {
+    let tokens: HashMap<_, _> = held.iter().filter_map(|(name, token)| Some((*name, (*token)?))).collect();
+    locks.iter().map(|(name, token)| (*name, token.or_else(|| tokens.get(name).copied()))).collect()
+}
+
 fn is_loss(problem: &Problem) -> bool {
     ["lock_lost", "unknown_owner", "unauthorized"].into_iter().any(|code| problem.is(code))
 }
 
-fn release_calls(owner: &Owner, requests: Vec<ReleaseRequest>) -> Vec<Call> {
-    let call = |request| Call::post(&["locks", "release"]).by(&owner.secret).json(&request).once();
-    requests.into_iter().map(call).collect()
+/// A call that gives locks back.
+struct Release {
+    call: Call,
+    /// How many locks it names.
+    named: usize,
+}
+
+impl Release {
+    fn new(owner: &Owner, request: &ReleaseRequest) -> Self {
+        let locks = request.locks.as_deref().unwrap_or_default();
+        let call = Call::post(&["locks", "release"]).by(&owner.secret).json(request);
+        // Between the first attempt and a repeat another step of the owner may have locked the same names
+        // again, and a server that was started in between knows no keys. Only tokens say which locks are
+        // meant, so that a call without them is not repeated.
+        let is_by_token = !request.all && locks.iter().all(|lock| lock.fencing_token.is_some());
+        Self { call: if is_by_token { call.once() } else { call }, named: locks.len() }
+    }
+
+    /// How many locks are given back. A lock that a repeat finds gone counts, as the first attempt may have
+    /// given it back.
+    fn count(&self, reply: &Reply, given_back: usize) -> usize {
+        if reply.is_repeated { self.named } else { given_back }
+    }
+}
+
+fn release_calls(owner: &Owner, requests: &[ReleaseRequest]) -> Vec<Release> {
+    requests.iter().map(|request| Release::new(owner, request)).collect()
 }
 
 fn release_requests(owner: &Owner, locks: Unlock<'_>) -> Vec<ReleaseRequest> {
@@ -233,9 +277,12 @@ async fn send_undo(api: &Api, owner: &Owner, locks: &[Acquisition]) -> Result<us
         let rest = items.split_off(items.len().min(LIMITS.locks_per_command));
         let request = UndoRequest { owner: Id(owner.id), locks: std::mem::replace(&mut items, rest) };
         let call = Call::post(&["locks", "undo"]).by(&owner.secret).json(&request).once();
-        let answer = api.send(&call).await.and_then(|reply| known(reply.read::<Undone>()));
-        let answer = answer.map_err(|error| error.after_a_part(undone > 0))?;
-        undone = answer.map_or(undone, |it| undone.saturating_add(it.undone));
+        let count = api.send(&call).await.and_then(|reply| {
+            let answer = known(reply.read::<Undone>())?;
+            // What a repeat passes over may have been taken back by the first attempt.
+            Ok(if reply.is_repeated { request.locks.len() } else { answer.map_or(0, |it| it.undone) })
+        });
+        undone = undone.saturating_add(count.map_err(|error| error.after_a_part(undone > 0))?);
     }
     Ok(undone)
 }

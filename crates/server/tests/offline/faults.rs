@@ -7,7 +7,7 @@ use lockhouse::core::Acquired;
 use lockhouse::remote::connect;
 use lockhouse::{ClaimError, HolderKind, LockError, Mode, NameBuf, StoreError};
 
-use crate::restart::{RemoteClient, customers};
+use crate::restart::{RELEASES, RemoteClient, customers};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -38,9 +38,14 @@ async fn what_was_answered_in_vain_is_answered_again_and_done_once() {
     assert_eq!(locks[0].how, Acquired::Fresh, "as the first answer said");
     assert_eq!(ada.locks().await.unwrap()[0].token, locks[0].token);
     let asking = ada.clone();
-    let unlock = async move { asking.unlock(customers().record(7).name(), None).await };
+    let token = Some(locks[0].token);
+    let unlock = async move { asking.unlock(customers().record(7).name(), token).await };
     let unlocked = remote.despite_cut("POST /v1/buckets/default/locks/release ", unlock).await;
     assert_eq!(unlocked, Ok(true));
+    let asking = ada.clone();
+    let unlock = async move { asking.unlock(customers().record(7).name(), token).await };
+    let unlocked = remote.despite_cut("POST /v1/buckets/default/locks/release ", unlock).await;
+    assert_eq!(unlocked, Ok(false), "as the first answer said");
     let claims = remote.connection.claims();
     let claiming = async move { claims.claim("seat", "ada", MINUTE).await };
     let claim = remote.despite_cut("POST /v1/buckets/default/claims ", claiming).await.unwrap();
@@ -77,6 +82,30 @@ async fn an_unassign_that_was_answered_in_vain_spares_what_is_assigned_afterward
             assert!(matches!(refused, ClaimError::Store(StoreError::OutcomeUnknown { .. })), "{refused}");
         }
         assert_eq!(claims.assignment("seat").await, Ok(Some(second)), "with token: {with_token}");
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_was_answered_in_vain_spares_what_is_locked_afterwards() {
+    for release in RELEASES {
+        let remote = RemoteClient::new().await;
+        let ada = remote.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
+        let locks = ada.lock([customers().for_write(7)]).await.unwrap();
+        remote.proxy.withhold("POST /v1/buckets/default/locks/release ");
+        let releasing = tokio::spawn(release.carry_out(ada.clone(), locks[0].clone()));
+        remote.proxy.has_withheld().await;
+        let direct = connect(remote.server.url()).await.unwrap().owners();
+        let other_step = direct.resume(ada.id(), ada.secret()).await.unwrap();
+        let again = other_step.lock([customers().for_write(7)]).await.unwrap();
+        assert_eq!(again[0].how, Acquired::Fresh, "{release:?}");
+        remote.proxy.cut();
+        let released = releasing.await.unwrap();
+        if release.is_by_token() {
+            assert_eq!(released, Ok(1), "{release:?}: as the first answer said");
+        } else {
+            release.assert_unknown(&released);
+        }
+        assert_eq!(ada.locks().await.unwrap()[0].token, again[0].token, "{release:?}");
     }
 }
 

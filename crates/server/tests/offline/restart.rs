@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse::core::Acquired;
+use lockhouse::core::{Acquired, Unlock};
 use lockhouse::remote::{Connection, connect};
-use lockhouse::{ClaimError, LockError, LockType, RecordKind, StoreError};
+use lockhouse::{Acquisition, ClaimError, LockError, LockType, OfflineLock, Owner, RecordKind, StoreError};
 
 use crate::process::ServerProcess;
 use crate::proxy::Proxy;
@@ -50,6 +50,44 @@ impl RemoteClient {
     }
 }
 
+/// A way to give a lock back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Release {
+    ByToken,
+    Named,
+    All,
+    /// With a step that relies on the lock under its token, so that this is the one that is released.
+    InStep,
+    AllInStep,
+}
+
+pub(crate) const RELEASES: [Release; 5] =
+    [Release::ByToken, Release::Named, Release::All, Release::InStep, Release::AllInStep];
+
+impl Release {
+    /// Whether it says which lock of the name is meant, so that it can be repeated.
+    pub(crate) fn is_by_token(self) -> bool {
+        matches!(self, Self::ByToken | Self::InStep)
+    }
+
+    /// How many were given back.
+    pub(crate) async fn carry_out(self, owner: Owner, lock: OfflineLock) -> Result<usize, LockError> {
+        let (name, held) = (lock.name.as_name(), [(lock.name.as_name(), Some(lock.token))]);
+        match self {
+            Self::ByToken => owner.unlock_these(&held).await.map_err(LockError::from),
+            Self::Named => owner.unlock_these(&[(name, None)]).await.map_err(LockError::from),
+            Self::All => owner.unlock_all().await.map_err(LockError::from),
+            Self::InStep => owner.commit_step(&held, Some(Unlock::These(&[(name, None)]))).await,
+            Self::AllInStep => owner.commit_step(&held, Some(Unlock::AllBut(&[]))).await,
+        }
+    }
+
+    pub(crate) fn assert_unknown(self, released: &Result<usize, LockError>) {
+        let is_unknown = matches!(released, Err(LockError::Store(StoreError::OutcomeUnknown { .. })));
+        assert!(is_unknown, "{self:?}: {released:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_lock_whose_answer_was_lost_with_the_server_is_held_once() {
     let mut remote = RemoteClient::new().await;
@@ -67,10 +105,16 @@ async fn a_lock_whose_answer_was_lost_with_the_server_is_held_once() {
 async fn a_release_whose_answer_was_lost_with_the_server_is_done() {
     let mut remote = RemoteClient::new().await;
     let ada = remote.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
-    ada.lock([customers().for_write(7)]).await.unwrap();
-    let asking = ada.clone();
-    let release = async move { asking.unlock_all().await };
-    remote.despite_kill("POST /v1/buckets/default/locks/release ", release).await.unwrap();
+    let lock = ada.lock([customers().for_write(7)]).await.unwrap().remove(0);
+    let (asking, token) = (ada.clone(), lock.token);
+    let release = async move { asking.unlock(lock.name.as_name(), Some(token)).await };
+    let released = remote.despite_kill("POST /v1/buckets/default/locks/release ", release).await;
+    assert_eq!(released, Ok(true), "it is gone");
+    assert!(ada.locks().await.unwrap().is_empty());
+    let locks = ada.lock([customers().for_write(7), customers().for_write(8)]).await.unwrap();
+    let (asking, acquired) = (ada.clone(), locks.into_iter().map(Acquisition::from).collect::<Vec<_>>());
+    let undo = async move { asking.undo(&acquired).await };
+    assert_eq!(remote.despite_kill("POST /v1/buckets/default/locks/undo ", undo).await, Ok(2));
     assert!(ada.locks().await.unwrap().is_empty());
     let asking = ada.clone();
     let end = remote.despite_kill("DELETE /v1/buckets/default/owners/", async move { asking.end().await });
@@ -83,6 +127,32 @@ async fn a_release_whose_answer_was_lost_with_the_server_is_done() {
     remote.despite_kill("POST /v1/buckets/default/claims/release ", release).await.unwrap();
     assert_eq!(claims.get("seat").await, Ok(None));
     assert_eq!(claim.release().await, Err(ClaimError::ClaimExpired), "there is none to be released any more");
+}
+
+#[tokio::test]
+async fn a_release_whose_answer_was_lost_with_the_server_spares_what_is_locked_afterwards() {
+    for release in RELEASES {
+        let mut remote = RemoteClient::new().await;
+        let ada = remote.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
+        let locks = ada.lock([customers().for_write(7)]).await.unwrap();
+        remote.proxy.withhold("POST /v1/buckets/default/locks/release ");
+        let releasing = tokio::spawn(release.carry_out(ada.clone(), locks[0].clone()));
+        remote.proxy.has_withheld().await;
+        remote.server.restart();
+        let direct = connect(remote.server.url()).await.unwrap().owners();
+        let other_step = direct.resume(ada.id(), ada.secret()).await.unwrap();
+        let again = other_step.lock([customers().for_write(7)]).await.unwrap();
+        assert_eq!(again[0].how, Acquired::Fresh, "{release:?}");
+        remote.proxy.cut();
+        let released = releasing.await.unwrap();
+        match release {
+            Release::Named | Release::All | Release::AllInStep | Release::InStep => {
+                release.assert_unknown(&released);
+            }
+            Release::ByToken => assert_eq!(released, Ok(1), "the first attempt did it"),
+        }
+        assert_eq!(ada.locks().await.unwrap()[0].token, again[0].token, "{release:?}");
+    }
 }
 
 #[tokio::test]
@@ -138,7 +208,9 @@ async fn an_unassign_whose_answer_was_lost_with_the_server_spares_what_is_assign
         let second = others.claim("seat", "bob", MINUTE).await.unwrap().finalize().await.unwrap();
         remote.proxy.cut();
         match unassign.await.unwrap() {
-            Ok(was) => assert!(with_token && !was, "the repeat finds another assignment"),
+            Ok(was) => {
+                assert!(with_token && was, "the first attempt did it, and the repeat finds another one");
+            }
             Err(error) => {
                 let is_unknown = matches!(error, ClaimError::Store(StoreError::OutcomeUnknown { .. }));
                 assert!(is_unknown && !with_token, "{error}");

@@ -42,12 +42,17 @@ pub(crate) struct Api {
 #[derive(Debug)]
 pub(crate) struct Reply {
     answer: Answer,
-    /// Whether an earlier attempt may have been carried out.
+    /// Whether an earlier attempt may have been carried out, and the answer is not that attempt's.
     pub(crate) is_repeated: bool,
     is_of_a_question: bool,
 }
 
 impl Reply {
+    fn new(answer: Answer, call: &Call, is_repeated: bool) -> Self {
+        let is_repeated = is_repeated && !answer.is_replayed;
+        Self { answer, is_repeated, is_of_a_question: call.is_a_question() }
+    }
+
     /// The body of a success.
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Box<Problem>> {
         self.check()?;
@@ -144,9 +149,7 @@ impl Api {
         loop {
             let mut at_least = Duration::ZERO;
             let (why, refusal) = match self.attempt(http, call, deadline, is_repeated).await {
-                Attempt::Answered(answer) => {
-                    return Ok(Reply { answer, is_repeated, is_of_a_question: call.is_a_question() });
-                }
+                Attempt::Answered(answer) => return Ok(Reply::new(answer, call, is_repeated)),
                 Attempt::NotNow(answer) => {
                     let problem = Problem::of(&answer);
                     at_least = problem.pause();
@@ -163,9 +166,7 @@ impl Api {
             let next = after(at_least.saturating_add(backoff.pause()));
             if next >= deadline || (is_repeated && !call.is_idempotent()) {
                 return match refusal {
-                    Some(answer) if !is_repeated => {
-                        Ok(Reply { answer, is_repeated, is_of_a_question: call.is_a_question() })
-                    }
+                    Some(answer) if !is_repeated => Ok(Reply::new(answer, call, is_repeated)),
                     _ => Err(away(http.origin(), &why, is_repeated)),
                 };
             }

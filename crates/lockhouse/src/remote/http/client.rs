@@ -17,6 +17,9 @@ use crate::remote::transport::tls_error::{is_of_tls, is_refusal};
 /// The header with the credential of the caller.
 const KEY: &str = "lockhouse-key";
 
+/// The header of an answer that is given once more.
+const REPLAYED: &str = "idempotency-replayed";
+
 /// No answer is longer.
 const ANSWER_BYTES: usize = 64 << 20;
 
@@ -48,6 +51,8 @@ pub struct Http {
 pub struct Answer {
     /// The status.
     pub status: u16,
+    /// Whether it is the answer to an earlier request with the same `Idempotency-Key`, given once more.
+    pub is_replayed: bool,
     /// The whole body: JSON, a problem (RFC 9457) if the status is no success, or empty.
     pub body: Vec<u8>,
 }
@@ -112,9 +117,10 @@ impl Http {
             }
         })?;
         let status = response.status().as_u16();
+        let is_replayed = response.headers().contains_key(REPLAYED);
         let broken = |error: Box<dyn std::error::Error + Send + Sync>| Unanswered::BrokenOff(root(&*error));
         let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await.map_err(broken)?;
-        Ok(Answer { status, body: body.to_bytes().to_vec() })
+        Ok(Answer { status, is_replayed, body: body.to_bytes().to_vec() })
     }
 
     fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, Unanswered> {

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn problem(body: &str) -> Box<Problem> {
-        Problem::of(&Answer { status: 503, body: body.into() })
+        Problem::of(&Answer { status: 503, is_replayed: false, body: body.into() })
     }
 
     #[test]
