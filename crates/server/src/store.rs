@@ -7,10 +7,13 @@ use std::future::pending;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 
-use lockhouse::store::{MemoryStore, SqliteStore, Store};
+use lockhouse::store::{MemoryStore, SqliteOpenError, SqliteStore, Store};
 use lockhouse::{House, StoreState};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::limits::house_options;
@@ -64,7 +67,7 @@ pub fn operator_file(database: &Path) -> PathBuf {
 pub enum OpenStoreError {
     /// The file cannot be used.
     #[error(transparent)]
-    Sqlite(#[from] lockhouse::store::SqliteOpenError),
+    Sqlite(#[from] SqliteOpenError),
     /// The content of the file cannot be used.
     #[error(transparent)]
     House(#[from] lockhouse::OpenError),
@@ -89,8 +92,20 @@ impl StoreChoice {
         Operator::new(path).map(Some).map_err(failed)
     }
 
-    /// The lock tables with the stored state.
+    /// The lock tables with the stored state. The log says when that takes long.
     pub(crate) async fn open(&self, config: &Config) -> Result<House, OpenStoreError> {
+        let mut opening = pin!(self.open_unlogged(config));
+        if let Ok(opened) = timeout(config.store_timeout, &mut opening).await {
+            return opened;
+        }
+        tracing::warn!(
+            "the store is not open after {:?}; nothing is served until it is, and SIGTERM ends the server",
+            config.store_timeout
+        );
+        opening.await
+    }
+
+    async fn open_unlogged(&self, config: &Config) -> Result<House, OpenStoreError> {
         let lease = std::time::Duration::from_millis(config.lease.as_millis());
         let options = house_options(&config.limits).lease(lease).store_timeout(config.store_timeout);
         let (store, options): (Arc<dyn Store>, _) = match self {
@@ -100,10 +115,25 @@ impl StoreChoice {
                     MemoryStore::new().map_err(|error| OpenStoreError::NoRandomness(error.to_string()))?;
                 (Arc::new(store), options.always_recover(true).tickets(false))
             }
-            Self::Sqlite(path) => (Arc::new(SqliteStore::open(path)?), options),
+            Self::Sqlite(path) => (Arc::new(open_file(path.clone()).await?), options),
         };
         Ok(House::open(store, options).await?)
     }
+}
+
+/// Opens the file on a thread of its own, for which no runtime waits at its end: the disk may hang.
+async fn open_file(path: PathBuf) -> Result<SqliteStore, SqliteOpenError> {
+    let system = |path: &Path, why: &dyn ToString| SqliteOpenError::System {
+        path: path.to_owned(),
+        why: why.to_string().into(),
+    };
+    let (reply, opened) = oneshot::channel();
+    let file = path.clone();
+    // A caller that is gone needs no store.
+    let open = move || drop(reply.send(SqliteStore::open(file)));
+    let thread = std::thread::Builder::new().name("lockhouse-open".to_owned()).spawn(open);
+    thread.map_err(|error| system(&path, &error))?;
+    opened.await.unwrap_or_else(|error| Err(system(&path, &error)))
 }
 
 /// Logs when the store becomes unavailable, and when it is available again. The server logs the end of the

@@ -279,13 +279,15 @@ pub(crate) const LONGEST_WAIT_MS: u64 = 200 + 2 * STORE_TIMEOUT.as_millis() as u
 /// Longer than any task with a free way takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A slot that cannot be taken is tried again, as an operator or a supervisor would.
+/// A slot that cannot be taken, or be written to, is tried again, as an operator or a supervisor would.
 async fn open(link: Arc<dyn Store>, options: Options) -> Result<House, String> {
     for _ in 0..100 {
         let opening = House::open(link.clone(), options.clone());
         match opening.await {
             Ok(house) => return Ok(house),
-            Err(OpenError::Store(TakeError::Unavailable(_))) => {}
+            Err(
+                OpenError::Store(TakeError::Unavailable(_)) | OpenError::Lost(StoreState::Unavailable { .. }),
+            ) => {}
             Err(error) => return Err(format!("the house does not open: {error}")),
         }
     }

@@ -5,8 +5,12 @@ use std::time::Duration;
 use lockhouse::core::{
     Acquire, AgentId, Command, Effect, Mode, Name, NewAgent, NewReclaim, NewRequest, Outcome,
 };
-use lockhouse::store::Write;
-use lockhouse::{Bucket, ClaimError, FencingToken, House, LockError, ManualClock, Notice, Port};
+use lockhouse::store::{CommitOutcome, StoreUnavailable, Write};
+use lockhouse::{
+    Bucket, ClaimError, FencingToken, House, LockError, ManualClock, Notice, OpenError, Options, Port,
+    StoreState,
+};
+use tokio::time::Instant;
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
@@ -131,4 +135,23 @@ async fn where_nothing_is_known_of_the_past_every_bucket_recovers() {
     clock.advance(LEASE);
     drop(asked.await.unwrap());
     drop(house.bucket("later").agent("web").unwrap().locks().request("n").if_available().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_house_whose_store_hangs_or_is_full_at_the_start_is_not_opened() {
+    let full = StoreUnavailable::Away { place: "the store".into(), why: "no space".into() };
+    for refusals in [0, 1000] {
+        let gate = Gate::new();
+        gate.then((0..refusals).map(|_| CommitOutcome::Refused(full.clone())));
+        if refusals == 0 {
+            gate.shut();
+        }
+        let timeout = Duration::from_secs(3);
+        let (begun, options) = (Instant::now(), Options::new().lease(LEASE).store_timeout(timeout));
+        let error = House::open(gate, options).await.unwrap_err();
+        assert!(matches!(error, OpenError::Lost(StoreState::Unavailable { .. })), "{error:?}");
+        assert!(error.to_string().starts_with("the store was taken, and then: unavailable: "), "{error}");
+        let waited = begun.elapsed();
+        assert!(waited >= timeout && waited < 3 * timeout, "{waited:?}");
+    }
 }

@@ -2,8 +2,11 @@
 //! with EIO: what is on the disk is unknown then, and the server ends. Or strace has a sync hang.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lockhouse::remote::connect;
@@ -11,7 +14,7 @@ use lockhouse::{ClaimError, StoreError};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::calls::{Answer, Api};
+use crate::calls::{Answer, Api, PATIENCE};
 use crate::places::Folder;
 use crate::process::{DiskFailure, ServerProcess};
 
@@ -222,4 +225,30 @@ async fn a_server_whose_disk_hangs_is_unavailable_in_time_and_ends_in_its_drain_
     assert!(stopped.elapsed() < Duration::from_secs(60), "{:?}", stopped.elapsed());
     api.start_again();
     assert_eq!(claim_by_http(&api, "seat/other", None).await, Reported::Done);
+}
+
+#[test]
+fn a_server_whose_disk_hangs_at_the_start_says_so_and_ends_at_sigterm() {
+    let folder = Folder::new();
+    let used = used_file(&folder);
+    // A read of the file hangs while it is opened, a sync of the log while it is taken.
+    for call in ["pread64", "fdatasync"] {
+        let file = folder.file(&format!("{call}.db"));
+        fs::copy(&used, &file).unwrap();
+        let hanging = if call == "pread64" { file.clone() } else { log_of(&file) };
+        let failure = DiskFailure { call, file: hanging, nth: 1, how: HANGS };
+        let options = ["--store-timeout", "200ms"];
+        let (mut server, stderr) = ServerProcess::hanging("1s", file, &failure, &options);
+        let (says, said) = mpsc::channel();
+        thread::spawn(move || {
+            let mut lines = BufReader::new(stderr).lines().map(Result::unwrap);
+            let said = lines.find(|line| line.contains("the store is not open after 200ms"));
+            // The test may have given up.
+            _ = said.map(|line| says.send(line));
+        });
+        traces::leave(said.recv_timeout(PATIENCE).expect("it says so").as_bytes());
+        let stopped = Instant::now();
+        assert!(server.terminate_hanging(), "{call}");
+        assert!(stopped.elapsed() < Duration::from_secs(60), "{call}: {:?}", stopped.elapsed());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use traces::Kind;
@@ -83,6 +83,24 @@ impl ServerProcess {
     ) -> Result<Self, ExitStatus> {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
         Self::try_listen(failure.command(), "0", lease, Keeps::InFileOf(file), &options)
+    }
+
+    /// As [`over_failing`](Self::over_failing), of a server that may never listen; its stderr.
+    #[allow(dead_code, reason = "not every test that has a server has it hang")]
+    pub(crate) fn hanging(
+        lease: &'static str,
+        file: PathBuf,
+        failure: &DiskFailure,
+        options: &[&str],
+    ) -> (Self, ChildStderr) {
+        let mut command = failure.command();
+        command.args(["serve", "--lease", lease, "--listen", "127.0.0.1:0"]).args(options);
+        over(&mut command, &file);
+        command.env("RUST_LOG", "warn").stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let (port, keeps) = ("0".to_owned(), Keeps::InFileOf(file));
+        (Self { child, lease, port, keeps, options: Vec::new() }, stderr)
     }
 
     fn listen(port: &str, lease: &'static str, keeps: Keeps, options: &[String]) -> Self {

@@ -253,13 +253,17 @@ impl Pipeline {
         &self.store
     }
 
-    /// Makes writes durable before the task runs.
+    /// Makes writes durable before the task runs. A store that cannot write is waited for as long as callers
+    /// under way wait for it.
     pub(crate) async fn begin_with(&self, writes: Vec<Write>) -> Result<(), StoreState> {
         if writes.is_empty() {
             return Ok(());
         }
         let mut next_seq = self.next_seq.load(Ordering::Acquire);
-        let committed = self.commit(&mut next_seq, writes).await;
+        let committed = tokio::select! {
+            committed = self.commit(&mut next_seq, writes) => committed,
+            () = self.status.given_up() => Err(self.status.get()),
+        };
         self.next_seq.store(next_seq, Ordering::Release);
         committed
     }

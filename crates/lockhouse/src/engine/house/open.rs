@@ -16,6 +16,7 @@ use crate::engine::house::restore::{Damage, Restored, Restoring};
 use crate::engine::key::BucketKey;
 use crate::engine::sync::spawn;
 use crate::engine::ticket::Tickets;
+use crate::error::StoreError;
 
 /// Why a house could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,8 +38,8 @@ pub enum OpenError {
         "what is kept says that fencing tokens are used up to {0}, which leaves none; restore the store from a backup"
     )]
     NoTokenLeft(u64),
-    /// The store was lost again at once.
-    #[error("the store was lost while it was opened: {0:?}")]
+    /// The store was lost again at once, or cannot write.
+    #[error("the store was taken, and then: {}", StoreError::from(.0))]
     Lost(StoreState),
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]

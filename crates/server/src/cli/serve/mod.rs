@@ -4,6 +4,7 @@ mod reload;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -103,7 +104,7 @@ fn holds_no_secret(line: &Metadata<'_>) -> bool {
 
 async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     // Signals are taken before the server is announced, so that none can end it the hard way.
-    let stop = stop_signal()?;
+    let mut stop = pin!(stop_signal()?);
     let hangups = signal(SignalKind::hangup())?;
     let settings = &loaded.settings;
     let authority = loaded.authority().map_err(Error::Settings)?;
@@ -111,7 +112,14 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     let listener = bind(&settings.listen, &authority).await?;
     let limits = fit_open_files(settings.limits);
     let config = Config { authority, tls: tls.clone(), limits, ..settings.config() };
-    let server = Server::open(config, &settings.store()).await?;
+    let store = settings.store();
+    let server = tokio::select! {
+        opened = Server::open(config, &store) => opened?,
+        () = &mut stop => {
+            tracing::info!("stopped before the store was open");
+            return Ok(());
+        }
+    };
     announce(&listener, &tls, settings.tls.self_signed.is_some())?;
     let reload = Reload { sources, started: loaded, server: server.clone(), tls };
     tokio::select! {
