@@ -58,3 +58,12 @@ pub(crate) async fn resume(state: &AppState, bucket: &Bucket, key: &OwnerKey) ->
 pub(crate) async fn expiry(owner: &Owner) -> ApiResult<At> {
     owner.expires_at().await?.map(At).ok_or_else(Problem::unknown_owner)
 }
+
+/// As [`expiry`], after a change that is kept; `before` if the house has ended meanwhile, and says no more.
+/// The answer must not be that nothing has happened.
+pub(crate) async fn expiry_or(owner: &Owner, before: At) -> ApiResult<At> {
+    match owner.expires_at().await {
+        Ok(expires_at) => expires_at.map(At).ok_or_else(Problem::unknown_owner),
+        Err(_) => Ok(before),
+    }
+}

@@ -9,6 +9,7 @@ mod frames;
 #[path = "../../../lockhouse/tests/durability/gate.rs"]
 #[allow(dead_code, reason = "the tests of durability use the rest")]
 mod gate;
+mod kept;
 mod leases;
 mod life;
 mod limits;

@@ -9,7 +9,7 @@ use super::bodies::{
     GrantedLock, HeldLock, HeldLocks, How, Intent, LockTarget, Lockable, Locked, NewLocks, OldLocks,
     RecordId, Regretted, Release, Unwanted,
 };
-use crate::http::calls::{OwnerKey, bucket, charge_locks, expiry, resume};
+use crate::http::calls::{OwnerKey, bucket, charge_locks, expiry, expiry_or, resume};
 use crate::http::dto::{JsonAnswer, JsonName, record_of};
 use crate::http::query::page::{Cut, Page, Position};
 use crate::http::query::snapshot::{json_answer, look};
@@ -28,6 +28,7 @@ pub(crate) async fn lock(
     let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(state, wanted)).collect();
     let needed = wanted.iter().filter_map(|(name, mode)| Some((name.as_name(), (*mode)?)));
     let needed: Vec<_> = needed.collect();
+    let expires_before = expiry(&owner).await?;
     let granted = owner.lock_names(&needed, new.metadata.as_deref()).await?;
     let mut granted = granted.into_iter();
     let locks = new.locks.iter().zip(wanted).map(|(asked, (name, mode))| {
@@ -50,7 +51,8 @@ pub(crate) async fn lock(
         }
     });
     let locks = locks.collect();
-    Ok(Locked { owner: owner.id().to_string(), expires_at: expiry(&owner).await?, locks })
+    let expires_at = expiry_or(&owner, expires_before).await?;
+    Ok(Locked { owner: owner.id().to_string(), expires_at, locks })
 }
 
 /// The name to be locked, and the mode, if it needs a lock at all.

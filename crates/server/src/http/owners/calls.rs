@@ -1,7 +1,7 @@
 //! The API's calls about owners.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lockhouse::BucketKey;
 
@@ -16,22 +16,28 @@ use crate::limits::block_in_place_if_large;
 use crate::state::AppState;
 
 pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner) -> ApiResult<OpenedOwner> {
-    let mut opening = bucket(state, key)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
-    if let Some(max_ms) = new.max_ms {
-        opening = opening.max_life(Duration::from_millis(max_ms));
+    let (ttl, max_life) = (Duration::from_millis(new.ttl_ms), new.max_ms.map(Duration::from_millis));
+    let mut opening = bucket(state, key)?.owners().open(&*new.label, ttl);
+    if let Some(max_life) = max_life {
+        opening = opening.max_life(max_life);
     }
     if let Some(metadata) = &new.metadata {
         opening = opening.metadata(&**metadata);
     }
+    let begun = SystemTime::now();
     let owner = opening.await?;
-    let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
+    let (expires_at, ends_at) = match owner.info().await {
+        Ok(info) => info.map(|info| (info.expires_at, info.ends_at)).ok_or_else(Problem::unknown_owner)?,
+        // The house has ended meanwhile. The owner is kept, and its secret is told only here.
+        Err(_) => (begun + max_life.map_or(ttl, |most| most.min(ttl)), max_life.map(|most| begun + most)),
+    };
     Ok(OpenedOwner {
         owner: owner.id().to_string(),
         owner_secret: owner.secret().reveal(),
-        label: info.label,
-        ttl_ms: info.ttl.as_millis() as u64,
-        expires_at: At(info.expires_at),
-        ends_at: info.ends_at.map(At),
+        label: new.label.clone(),
+        ttl_ms: new.ttl_ms,
+        expires_at: At(expires_at),
+        ends_at: ends_at.map(At),
     })
 }
 
