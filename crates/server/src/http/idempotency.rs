@@ -8,9 +8,9 @@
 //! `outcome_unknown` is no final answer either, and the key is free after it. The same request is carried out
 //! anew by the server that serves then, most often the next server, which knows no keys; it finds what the
 //! first one has done in the durable state. A lock is held already, a claim is the same one, as its number
-//! rests on the key, an assignment is the same, and what was released, undone or ended is gone. An owner that
-//! was opened twice ends by its TTL. Only an unassignment without a token may take back another assignment
-//! than the first one meant, so that no time to send it again is ever told.
+//! rests on the key, an assignment is the same, and what was released by token, undone or ended is gone. An
+//! owner that was opened twice ends by its TTL. Only an unassignment or a release without tokens may take
+//! another assignment or lock than the first one meant, so that no time to send it again is ever told.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{Request, StatusCode, header};
+use axum::http::{HeaderMap, Request, StatusCode, header};
 use lockhouse::core::OwnerId;
 use lockhouse::{House, Options};
 use lockhouse_server::{Config, Server, router};
@@ -23,6 +23,7 @@ struct Served {
 /// The answer to a call.
 struct Answer {
     status: StatusCode,
+    headers: HeaderMap,
     body: Value,
 }
 
@@ -50,7 +51,7 @@ impl Served {
         let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
         let body = to_bytes(body, usize::MAX).await.unwrap();
         traces::answer(&String::from_utf8_lossy(&body));
-        Answer { status: parts.status, body: serde_json::from_slice(&body).unwrap() }
+        Answer { status: parts.status, headers: parts.headers, body: serde_json::from_slice(&body).unwrap() }
     }
 
     async fn open(&self) -> Answer {
@@ -98,4 +99,27 @@ async fn what_is_kept_is_reported_though_the_house_is_closed_by_then() {
     assert_eq!(locked.status, StatusCode::CREATED, "{}", locked.body);
     assert!(locked.text("expiresAt") >= opened.text("expiresAt"));
     assert_eq!(served.found(&opened).await, ["n"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_outcome_is_unknown_may_be_sent_again_if_tokens_name_its_locks() {
+    let named = |token: Value| json!({"locks": [{"name": "n", "fencingToken": token}]});
+    for (release, retry_after) in
+        [(named(json!(1)), Some("1")), (named(Value::Null), None), (json!({"all": true}), None)]
+    {
+        let served = Served::new().await;
+        let opened = served.open().await;
+        let secret = opened.text("ownerSecret");
+        let locked = served.post("locks", secret, locks_of(&opened)).await;
+        let mut release = release;
+        release["owner"] = opened.body["owner"].clone();
+        if let Some(token) = release.pointer_mut("/locks/0/fencingToken").filter(|token| token.is_number()) {
+            *token = locked.body["locks"][0]["fencingToken"].clone();
+        }
+        served.gate.shut();
+        let answer = served.post("locks/release", secret, release.clone()).await;
+        assert_eq!((answer.status.as_u16(), answer.text("code")), (504, "outcome_unknown"), "{release}");
+        let advised = answer.headers.get(header::RETRY_AFTER).map(|value| value.to_str().unwrap());
+        assert_eq!(advised, retry_after, "{release}");
+    }
 }

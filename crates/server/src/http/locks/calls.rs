@@ -11,6 +11,7 @@ use super::bodies::{
 };
 use crate::http::calls::{OwnerKey, bucket, charge_locks, expiry, expiry_or, resume};
 use crate::http::dto::{JsonAnswer, JsonName, record_of};
+use crate::http::problem::Problem;
 use crate::http::query::page::{Cut, Page, Position};
 use crate::http::query::snapshot::{json_answer, look};
 use crate::http::request::decode::ApiResult;
@@ -115,7 +116,19 @@ pub(crate) async fn unlock(
             owner.commit_step(&holding, Some(Unlock::AllBut(&spared))).await
         }
     };
-    Ok(released?)
+    // Without tokens a repeat may release what another step of the owner has locked again.
+    released.map_err(
+        |error| if is_by_token(old) { error.into() } else { Box::<Problem>::from(error).never_again() },
+    )
+}
+
+/// Whether tokens say which locks are meant, so that a repeat releases no others.
+fn is_by_token(old: &OldLocks) -> bool {
+    match &old.release {
+        None => true,
+        Some(Release::These(unwanted)) => unwanted.iter().all(|it| it.token.is_some()),
+        Some(Release::AllBut(_)) => false,
+    }
 }
 
 fn borrowed(locks: &[(NameBuf, Option<FencingToken>)]) -> Vec<(Name<'_>, Option<FencingToken>)> {

@@ -62,7 +62,8 @@ pub(crate) async fn lock(
 
 /// Release locks
 ///
-/// What the owner does not hold, or holds under another token, is passed over: releasing again does no harm.
+/// What the owner does not hold, or holds under another token, is passed over: releasing again by token does
+/// no harm. Without tokens it also releases what another step of the owner has locked again since.
 /// With `holding` nothing is given back unless the owner holds all of that: the end of a step that worked
 /// under these locks.
 #[utoipa::path(
