@@ -21,6 +21,7 @@
     Lock: () => Lock,
     LockManager: () => LockManager,
     LockedError: () => LockedError,
+    LocksLostError: () => LocksLostError,
     OutcomeUnknownError: () => OutcomeUnknownError,
     ProblemError: () => ProblemError,
     RecoveringError: () => RecoveringError,
@@ -1626,6 +1627,17 @@
   };
   var ClaimExpiredError = class extends ProblemError {
   };
+  var LocksLostError = class extends ProblemError {
+    lost;
+    constructor(code, status, message, body) {
+      super(code, status, message);
+      this.lost = list(body.lost).map(({ kind, id, name }) => ({
+        kind: String(kind),
+        id: String(id),
+        name: String(name)
+      }));
+    }
+  };
   var UnknownOwnerError = class extends ProblemError {
   };
   var UnauthorizedError = class extends ProblemError {
@@ -1651,6 +1663,7 @@
     AlreadyAssignedError,
     ClaimLostError,
     ClaimExpiredError,
+    LocksLostError,
     UnknownOwnerError,
     UnauthorizedError,
     UnavailableError,
@@ -1668,6 +1681,7 @@
     already_assigned: AlreadyAssignedError,
     claim_lost: ClaimLostError,
     claim_expired: ClaimExpiredError,
+    lock_lost: LocksLostError,
     unknown_owner: UnknownOwnerError,
     unauthorized: UnauthorizedError
   };
@@ -1758,8 +1772,10 @@
         for (; ; ) {
           sentAt = call.again === "withKey" ? sentAt ?? now() : now();
           const end = await this.#attempt(url, init, endMs, cancel);
-          if (!(end instanceof ProblemError)) return { body: end, sentAt };
-          if (unknown && end.code === call.doneBy) return { body: {}, sentAt };
+          const isRepeated = unknown !== void 0;
+          if (!(end instanceof ProblemError))
+            return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
+          if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
           if (end instanceof OutcomeUnknownError) unknown = end;
           const isOver = unknown !== void 0 && call.again === "never";
           const pauseMs = isOver ? void 0 : pauseBefore(end, backoff, unknown !== void 0);
@@ -1772,7 +1788,7 @@
         cancel.end();
       }
     }
-    /** One attempt: its body, or what went wrong. Throws only if the call is to be given up. */
+    /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
     async #attempt(url, init, endMs, cancel) {
       const fetch = this.#fetch;
       cancel.throwIfCancelled();
@@ -1796,13 +1812,14 @@
         if (isQuestion || !isSent || !hadConnection(cause)) {
           return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
         }
-        const message = `Nobody knows whether it happened, as the answer of the lock server was lost: ${why}`;
+        const message = `It is unknown whether it happened, as the answer of the lock server was lost: ${why}`;
         return new OutcomeUnknownError("outcome_unknown", 0, message, void 0, { cause });
       } finally {
         clearTimeout(timer);
         forget();
       }
-      return response.ok ? body : problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
+      if (response.ok) return { body, isReplayed: response.headers.get("idempotency-replayed") !== null };
+      return problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
     }
   };
   var CONCLUSIVE = /* @__PURE__ */ new Set([
@@ -1978,7 +1995,8 @@
      */
     async release(resource, token, options = {}) {
       const body = { resource: `${resource}`, token };
-      const call = { method: "POST", path: "claims/release", body, again: "withKey", doneBy: "claim_expired" };
+      const doneBy = ["claim_expired", "claim_lost"];
+      const call = { method: "POST", path: "claims/release", body, again: "withKey", doneBy };
       await this.#caller.call(call, options);
     }
     /**
@@ -1986,7 +2004,8 @@
      * the resource is unassigned.
      *
      * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing
-     * has changed.
+     * has changed. After an answer that was lost the claim may also have been made final, and the assignment
+     * been taken back since.
      */
     async finalize(resource, token, options = {}) {
       const body = { resource: `${resource}`, token };
@@ -2491,18 +2510,31 @@
     /**
      * Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how
      * many were released.
+     *
+     * If an answer is lost, the call is made again if all of these have tokens, and what is gone by then counts
+     * as released. Without them it rejects with an OutcomeUnknownError, as the next attempt could release what
+     * another step of the owner has locked again. Rejects with a LocksLostError if the owner does not hold all
+     * that is in `holding`.
      */
-    async unlock(targets, options = {}) {
-      const locks = targets.map(({ kind, id, fencingToken }) => ({ kind, id, fencingToken }));
-      const body = { owner: this.id, locks };
-      const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "withKey" }, options);
-      return countOf(answer.body, "released");
+    async unlock(targets, { holding, ...options } = {}) {
+      const locks = targets.map(lockOf);
+      const body = { owner: this.id, locks, holding: holding?.map(lockOf) };
+      const again = locks.every(({ fencingToken }) => fencingToken != null) ? "withKey" : "never";
+      const answer = await this.#call({ method: "POST", path: "locks/release", body, again }, options);
+      return answer.isRepeated ? locks.length : countOf(answer.body, "released");
     }
-    /** Releases all locks of the owner but those that are spared. Resolves to how many were released. */
-    async unlockAll({ sparing, ...options } = {}) {
+    /**
+     * Releases all locks of the owner but those that are spared. Resolves to how many were released. Rejects as
+     * {@link unlock} does for locks without tokens.
+     */
+    async unlockAll({
+      sparing,
+      holding,
+      ...options
+    } = {}) {
       const spared = sparing?.length ? sparing.map(({ kind, id }) => ({ kind, id })) : void 0;
-      const body = { owner: this.id, all: true, sparing: spared };
-      const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "withKey" }, options);
+      const body = { owner: this.id, all: true, sparing: spared, holding: holding?.map(lockOf) };
+      const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "never" }, options);
       return countOf(answer.body, "released");
     }
     /** The locks that the owner holds now. */
@@ -2607,6 +2639,9 @@
       );
     }
   };
+  function lockOf({ kind, id, fencingToken }) {
+    return { kind, id, fencingToken };
+  }
 
   // src/offline.ts
   var Offline = class {

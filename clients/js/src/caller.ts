@@ -51,8 +51,8 @@ export interface Call {
   readonly body?: unknown;
   /** Whether it may be done twice: by its nature, by an Idempotency-Key, or not once it may have been done. */
   readonly again: 'harmless' | 'withKey' | 'never';
-  /** The code of the problem that says that it is done already. */
-  readonly doneBy?: string;
+  /** The codes of the problems that say that it is done already. */
+  readonly doneBy?: readonly string[];
 }
 
 export interface Answer {
@@ -60,6 +60,15 @@ export interface Answer {
   readonly body: ProblemBody;
   /** When the earliest attempt that may have had this effect was sent. */
   readonly sentAt: Mark;
+  /** Whether an attempt before may have been carried out, and the answer is not that attempt's. */
+  readonly isRepeated: boolean;
+}
+
+/** The answer to one attempt. */
+interface Success {
+  readonly body: ProblemBody;
+  /** Whether it is the answer to an attempt before with the same key, given once more. */
+  readonly isReplayed: boolean;
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
@@ -101,8 +110,10 @@ export class Caller {
       for (;;) {
         sentAt = call.again === 'withKey' ? (sentAt ?? now()) : now();
         const end = await this.#attempt(url, init, endMs, cancel);
-        if (!(end instanceof ProblemError)) return { body: end, sentAt };
-        if (unknown && end.code === call.doneBy) return { body: {}, sentAt };
+        const isRepeated = unknown !== undefined;
+        if (!(end instanceof ProblemError))
+          return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
+        if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
         if (end instanceof OutcomeUnknownError) unknown = end;
         const isOver = unknown !== undefined && call.again === 'never';
         const pauseMs = isOver ? undefined : pauseBefore(end, backoff, unknown !== undefined);
@@ -116,8 +127,8 @@ export class Caller {
     }
   }
 
-  /** One attempt: its body, or what went wrong. Throws only if the call is to be given up. */
-  async #attempt(url: string, init: Init, endMs: number, cancel: Cancellation): Promise<ProblemBody | ProblemError> {
+  /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
+  async #attempt(url: string, init: Init, endMs: number, cancel: Cancellation): Promise<Success | ProblemError> {
     // Called as a plain function, as fetch wants to be.
     const fetch = this.#fetch;
     cancel.throwIfCancelled();
@@ -141,13 +152,14 @@ export class Caller {
       if (isQuestion || !isSent || !hadConnection(cause)) {
         return new UnreachableError('unreachable', 0, `The lock server cannot be reached: ${why}`, { cause });
       }
-      const message = `Nobody knows whether it happened, as the answer of the lock server was lost: ${why}`;
+      const message = `It is unknown whether it happened, as the answer of the lock server was lost: ${why}`;
       return new OutcomeUnknownError('outcome_unknown', 0, message, undefined, { cause });
     } finally {
       clearTimeout(timer);
       forget();
     }
-    return response.ok ? body : problemError(response.status, body, response.headers.get('retry-after'), isQuestion);
+    if (response.ok) return { body, isReplayed: response.headers.get('idempotency-replayed') !== null };
+    return problemError(response.status, body, response.headers.get('retry-after'), isQuestion);
   }
 }
 

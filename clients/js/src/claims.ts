@@ -60,7 +60,8 @@ export class Claims {
    */
   async release(resource: string, token: string, options: CallOptions = {}): Promise<void> {
     const body = { resource: `${resource}`, token };
-    const call = { method: 'POST', path: 'claims/release', body, again: 'withKey', doneBy: 'claim_expired' } as const;
+    const doneBy = ['claim_expired', 'claim_lost'];
+    const call = { method: 'POST', path: 'claims/release', body, again: 'withKey', doneBy } as const;
     await this.#caller.call(call, options);
   }
 
@@ -69,7 +70,8 @@ export class Claims {
    * the resource is unassigned.
    *
    * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing
-   * has changed.
+   * has changed. After an answer that was lost the claim may also have been made final, and the assignment
+   * been taken back since.
    */
   async finalize(resource: string, token: string, options: CallOptions = {}): Promise<Assignment> {
     const body = { resource: `${resource}`, token };

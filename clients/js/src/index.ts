@@ -10,7 +10,7 @@ export type { Key } from './key.js';
 export { AcquiredLock, HeldLock, heldLock, Lock } from './lock.js';
 export { ExtendedLockManager, LockManager } from './lock-manager.js';
 export type { LocksFilter, Offline, OwnerOptions, ResumeOptions } from './offline.js';
-export type { Owner, ReleaseTarget } from './owner.js';
+export type { Owner, ReleaseOptions, ReleaseTarget } from './owner.js';
 export { currentPartition } from './partition.js';
 export {
   AlreadyAssignedError,
@@ -22,6 +22,8 @@ export {
   type Holder,
   InvalidError,
   LockedError,
+  LocksLostError,
+  type LostLock,
   OutcomeUnknownError,
   ProblemError,
   RecoveringError,

@@ -27,10 +27,16 @@ export interface OwnerFacts {
   readonly countsFrom: Mark;
 }
 
-/** A record whose lock is to be released. */
+/** A record whose lock is meant. */
 export interface ReleaseTarget extends RecordKey {
-  /** Release it only if it is this grant. */
+  /** Only this grant is meant. */
   readonly fencingToken?: number | undefined;
+}
+
+/** What a release depends on. */
+export interface ReleaseOptions extends CallOptions {
+  /** Nothing is released unless the owner holds all of these: those under which a step has worked. */
+  holding?: readonly ReleaseTarget[] | undefined;
 }
 
 /** How often an owner is renewed within its TTL. */
@@ -134,19 +140,32 @@ export class Owner {
   /**
    * Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how
    * many were released.
+   *
+   * If an answer is lost, the call is made again if all of these have tokens, and what is gone by then counts
+   * as released. Without them it rejects with an OutcomeUnknownError, as the next attempt could release what
+   * another step of the owner has locked again. Rejects with a LocksLostError if the owner does not hold all
+   * that is in `holding`.
    */
-  async unlock(targets: readonly ReleaseTarget[], options: CallOptions = {}): Promise<number> {
-    const locks = targets.map(({ kind, id, fencingToken }) => ({ kind, id, fencingToken }));
-    const body = { owner: this.id, locks };
-    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'withKey' }, options);
-    return countOf(answer.body, 'released');
+  async unlock(targets: readonly ReleaseTarget[], { holding, ...options }: ReleaseOptions = {}): Promise<number> {
+    const locks = targets.map(lockOf);
+    const body = { owner: this.id, locks, holding: holding?.map(lockOf) };
+    const again = locks.every(({ fencingToken }) => fencingToken != null) ? 'withKey' : 'never';
+    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again }, options);
+    return answer.isRepeated ? locks.length : countOf(answer.body, 'released');
   }
 
-  /** Releases all locks of the owner but those that are spared. Resolves to how many were released. */
-  async unlockAll({ sparing, ...options }: CallOptions & { sparing?: readonly RecordKey[] } = {}): Promise<number> {
+  /**
+   * Releases all locks of the owner but those that are spared. Resolves to how many were released. Rejects as
+   * {@link unlock} does for locks without tokens.
+   */
+  async unlockAll({
+    sparing,
+    holding,
+    ...options
+  }: ReleaseOptions & { sparing?: readonly RecordKey[] } = {}): Promise<number> {
     const spared = sparing?.length ? sparing.map(({ kind, id }) => ({ kind, id })) : undefined;
-    const body = { owner: this.id, all: true, sparing: spared };
-    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'withKey' }, options);
+    const body = { owner: this.id, all: true, sparing: spared, holding: holding?.map(lockOf) };
+    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'never' }, options);
     return countOf(answer.body, 'released');
   }
 
@@ -263,4 +282,8 @@ export class Owner {
       () => next(Math.min(intervalMs, this.#backoff.nextMs())),
     );
   }
+}
+
+function lockOf({ kind, id, fencingToken }: ReleaseTarget): ReleaseTarget {
+  return { kind, id, fencingToken };
 }

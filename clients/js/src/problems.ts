@@ -133,6 +133,32 @@ export class ClaimLostError extends ProblemError {}
 /** No claim stands any more: its time was over, or it was released. */
 export class ClaimExpiredError extends ProblemError {}
 
+/** A lock that is not its owner's any more. */
+export interface LostLock {
+  /** Of the record; empty if the lock is that of a name. */
+  readonly kind: string;
+  readonly id: string;
+  /** The name of the lock, as others see it in the bucket. */
+  readonly name: string;
+}
+
+/**
+ * Locks under which a step has worked are not the owner's any more: they were stolen, or another step of the
+ * owner has released them. Others may have changed what they guard. Nothing was released.
+ */
+export class LocksLostError extends ProblemError {
+  readonly lost: LostLock[];
+
+  constructor(code: string, status: number, message: string, body: ProblemBody) {
+    super(code, status, message);
+    this.lost = list(body.lost).map(({ kind, id, name }) => ({
+      kind: String(kind),
+      id: String(id),
+      name: String(name),
+    }));
+  }
+}
+
 /** The owner has ended, and its locks with it. */
 export class UnknownOwnerError extends ProblemError {}
 
@@ -168,6 +194,7 @@ const NAMES = {
   AlreadyAssignedError,
   ClaimLostError,
   ClaimExpiredError,
+  LocksLostError,
   UnknownOwnerError,
   UnauthorizedError,
   UnavailableError,
@@ -187,6 +214,7 @@ const CLASSES: Record<string, new (code: string, status: number, message: string
     already_assigned: AlreadyAssignedError,
     claim_lost: ClaimLostError,
     claim_expired: ClaimExpiredError,
+    lock_lost: LocksLostError,
     unknown_owner: UnknownOwnerError,
     unauthorized: UnauthorizedError,
   };

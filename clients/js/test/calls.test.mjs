@@ -394,6 +394,13 @@ describe('the error for a problem', () => {
     [409, 'already_assigned', 'AlreadyAssignedError', {}, {}],
     [409, 'claim_lost', 'ClaimLostError', {}, {}],
     [410, 'claim_expired', 'ClaimExpiredError', {}, {}],
+    [
+      409,
+      'lock_lost',
+      'LocksLostError',
+      { lost: [{ name: 'customer/7', kind: 'customer', id: '7' }] },
+      { lost: [{ kind: 'customer', id: '7', name: 'customer/7' }] },
+    ],
     [404, 'unknown_owner', 'UnknownOwnerError', {}, {}],
     [401, 'unauthorized', 'UnauthorizedError', {}, {}],
     [403, 'forbidden', 'ProblemError', {}, {}],

@@ -76,13 +76,18 @@ describe('CL-002 a claim', () => {
     await releasing;
   });
 
-  test('that is gone after a release whose answer was lost is released', async (t) => {
-    const { claim: mine, next } = await claim(t);
-    const releasing = mine.release();
-    (await next()).drop();
-    (await next()).refuse(410, 'claim_expired');
-    await releasing;
-  });
+  for (const [status, code] of [
+    [410, 'claim_expired'],
+    [409, 'claim_lost'],
+  ]) {
+    test(`that is gone after a release whose answer was lost is released: ${code}`, async (t) => {
+      const { claim: mine, next } = await claim(t);
+      const releasing = mine.release();
+      (await next()).drop();
+      (await next()).refuse(status, code);
+      await releasing;
+    });
+  }
 
   test('that is gone after a release that was refused for now is not', async (t) => {
     const { claim: mine, next } = await claim(t);

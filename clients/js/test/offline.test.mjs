@@ -141,6 +141,69 @@ describe('an owner', () => {
     assert.equal(await most, 0);
   });
 
+  test('releases by token again after a lost answer, and what is gone by then was released', async (t) => {
+    const { owner, next } = await open(t);
+    const locks = [
+      { kind: 'a', id: '1', fencingToken: 4 },
+      { kind: 'a', id: '2', fencingToken: 5 },
+    ];
+    for (const [headers, expected] of [
+      [{}, 2],
+      [{ 'idempotency-replayed': 'true' }, 1],
+    ]) {
+      const releasing = owner.unlock(locks);
+      const first = await next('POST', 'locks/release');
+      first.drop();
+      const second = await next('POST', 'locks/release');
+      assert.ok(first.key);
+      assert.deepEqual([second.key, second.body], [first.key, first.body]);
+      second.reply(200, { released: 1 }, headers);
+      assert.equal(await releasing, expected, 'an answer that is given once more is that of the first attempt');
+    }
+  });
+
+  for (const [title, release] of [
+    [
+      'a record without a token',
+      (owner) =>
+        owner.unlock([
+          { kind: 'a', id: '1', fencingToken: 4 },
+          { kind: 'a', id: '2' },
+        ]),
+    ],
+    ['all', (owner) => owner.unlockAll()],
+    ['all but one', (owner) => owner.unlockAll({ sparing: [{ kind: 'a', id: '3' }] })],
+  ]) {
+    test(`does not release ${title} again after a lost answer: another step may have locked it again`, async (t) => {
+      const { owner, next, calls } = await open(t);
+      const before = calls.length;
+      const releasing = release(owner);
+      releasing.catch(() => {});
+      const call = await next('POST', 'locks/release');
+      assert.equal(call.key, undefined);
+      call.drop();
+      await assert.rejects(releasing, { name: 'OutcomeUnknownError', message: /unknown whether it happened/ });
+      assert.equal(calls.length, before + 1);
+    });
+  }
+
+  test('releases nothing unless it holds what the step has worked under', async (t) => {
+    const { owner, next } = await open(t);
+    const holding = [{ kind: 'a', id: '1', fencingToken: 4, more: 'ignored' }];
+    const lost = [{ kind: 'a', id: '1', name: 'a/1' }];
+    for (const release of [() => owner.unlock(holding, { holding }), () => owner.unlockAll({ holding })]) {
+      const releasing = release();
+      const call = await next('POST', 'locks/release');
+      assert.deepEqual(call.body.holding, [{ kind: 'a', id: '1', fencingToken: 4 }]);
+      call.refuse(409, 'lock_lost', { lost });
+      await assert.rejects(releasing, { name: 'LocksLostError', code: 'lock_lost', lost });
+    }
+    const releasing = owner.unlock(holding, { holding, timeout: 5_000 });
+    (await next()).drop();
+    (await next()).refuse(409, 'lock_lost', { lost });
+    await assert.rejects(releasing, { name: 'OutcomeUnknownError' }, 'the attempt before may have released it');
+  });
+
   test('is resumed with its id and secret', async (t) => {
     const { client, next } = await scriptedApi(t);
     const resuming = client.offline.resume('17', 's3cret', { heartbeats: false });

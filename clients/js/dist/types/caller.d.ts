@@ -17,14 +17,16 @@ export interface Call {
     readonly body?: unknown;
     /** Whether it may be done twice: by its nature, by an Idempotency-Key, or not once it may have been done. */
     readonly again: 'harmless' | 'withKey' | 'never';
-    /** The code of the problem that says that it is done already. */
-    readonly doneBy?: string;
+    /** The codes of the problems that say that it is done already. */
+    readonly doneBy?: readonly string[];
 }
 export interface Answer {
     /** Empty if the answer has none. */
     readonly body: ProblemBody;
     /** When the earliest attempt that may have had this effect was sent. */
     readonly sentAt: Mark;
+    /** Whether an attempt before may have been carried out, and the answer is not that attempt's. */
+    readonly isRepeated: boolean;
 }
 /** Calls the HTTP API of one bucket. */
 export declare class Caller {

@@ -42,7 +42,8 @@ export declare class Claims {
      * the resource is unassigned.
      *
      * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing
-     * has changed.
+     * has changed. After an answer that was lost the claim may also have been made final, and the assignment
+     * been taken back since.
      */
     finalize(resource: string, token: string, options?: CallOptions): Promise<Assignment>;
     /**

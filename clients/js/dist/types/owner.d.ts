@@ -13,10 +13,15 @@ export interface OwnerFacts {
     /** From when on these lengths count at the latest. */
     readonly countsFrom: Mark;
 }
-/** A record whose lock is to be released. */
+/** A record whose lock is meant. */
 export interface ReleaseTarget extends RecordKey {
-    /** Release it only if it is this grant. */
+    /** Only this grant is meant. */
     readonly fencingToken?: number | undefined;
+}
+/** What a release depends on. */
+export interface ReleaseOptions extends CallOptions {
+    /** Nothing is released unless the owner holds all of these: those under which a step has worked. */
+    holding?: readonly ReleaseTarget[] | undefined;
 }
 /**
  * Who holds offline locks: a user's session, or one business transaction. It lives on the server until
@@ -58,10 +63,18 @@ export declare class Owner {
     /**
      * Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how
      * many were released.
+     *
+     * If an answer is lost, the call is made again if all of these have tokens, and what is gone by then counts
+     * as released. Without them it rejects with an OutcomeUnknownError, as the next attempt could release what
+     * another step of the owner has locked again. Rejects with a LocksLostError if the owner does not hold all
+     * that is in `holding`.
      */
-    unlock(targets: readonly ReleaseTarget[], options?: CallOptions): Promise<number>;
-    /** Releases all locks of the owner but those that are spared. Resolves to how many were released. */
-    unlockAll({ sparing, ...options }?: CallOptions & {
+    unlock(targets: readonly ReleaseTarget[], { holding, ...options }?: ReleaseOptions): Promise<number>;
+    /**
+     * Releases all locks of the owner but those that are spared. Resolves to how many were released. Rejects as
+     * {@link unlock} does for locks without tokens.
+     */
+    unlockAll({ sparing, holding, ...options }?: ReleaseOptions & {
         sparing?: readonly RecordKey[];
     }): Promise<number>;
     /** The locks that the owner holds now. */

@@ -82,6 +82,22 @@ export declare class ClaimLostError extends ProblemError {
 /** No claim stands any more: its time was over, or it was released. */
 export declare class ClaimExpiredError extends ProblemError {
 }
+/** A lock that is not its owner's any more. */
+export interface LostLock {
+    /** Of the record; empty if the lock is that of a name. */
+    readonly kind: string;
+    readonly id: string;
+    /** The name of the lock, as others see it in the bucket. */
+    readonly name: string;
+}
+/**
+ * Locks under which a step has worked are not the owner's any more: they were stolen, or another step of the
+ * owner has released them. Others may have changed what they guard. Nothing was released.
+ */
+export declare class LocksLostError extends ProblemError {
+    readonly lost: LostLock[];
+    constructor(code: string, status: number, message: string, body: ProblemBody);
+}
 /** The owner has ended, and its locks with it. */
 export declare class UnknownOwnerError extends ProblemError {
 }
