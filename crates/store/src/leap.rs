@@ -1,6 +1,6 @@
 //! How a restored state goes on: above every number that was given after its backup.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockhouse_core::FencingToken;
 use thiserror::Error;
@@ -9,7 +9,7 @@ use thiserror::Error;
 const LEAP: u64 = 1 << 40;
 
 /// How many numbers the clock goes on in a second: more than are ever given in one.
-const NUMBERS_PER_SECOND: u128 = 1 << 20;
+const NUMBERS_PER_SECOND: u64 = 1 << 20;
 
 /// The highest numbers of a stored state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,9 @@ impl HighestNumbers {
     /// The replaced state adds no leap, and the clock is not added to anything: the numbers would get ahead
     /// of the clock, which then could not tell two restores of one backup apart.
     ///
+    /// A clock that was ahead at a restore and is set right afterwards is no better than one that is behind:
+    /// then only the replaced state says what was given ([`is_beyond`](Self::is_beyond)).
+    ///
     /// # Errors
     ///
     /// [`NoNumberLeft`].
@@ -64,6 +67,18 @@ impl HighestNumbers {
             longest_lease_ms: backup.longest_lease_ms.max(replaced.longest_lease_ms),
         })
     }
+
+    /// Whether the clock has not come so far. Restores raise numbers to the clock, so that it is behind now,
+    /// or was ahead at a restore.
+    pub fn is_beyond(self, now: SystemTime) -> bool {
+        self.mark.max(self.epoch) > by_the_clock(now)
+    }
+
+    /// The instant at which the clock comes so far.
+    pub fn reached_at(self) -> SystemTime {
+        // At most 2^44 seconds, which every clock can hold.
+        UNIX_EPOCH + Duration::from_secs(self.mark.max(self.epoch) / NUMBERS_PER_SECOND)
+    }
 }
 
 fn leap(backup: u64, replaced: u64, clock: u64) -> Result<u64, NoNumberLeft> {
@@ -76,13 +91,11 @@ fn leap(backup: u64, replaced: u64, clock: u64) -> Result<u64, NoNumberLeft> {
 /// A clock before 1970 tells nothing.
 fn by_the_clock(now: SystemTime) -> u64 {
     let ms = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    u64::try_from(ms * NUMBERS_PER_SECOND / 1000).unwrap_or(u64::MAX)
+    u64::try_from(ms * u128::from(NUMBERS_PER_SECOND) / 1000).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn at_ms(ms: u64) -> SystemTime {
@@ -128,6 +141,22 @@ mod tests {
             let second = HighestNumbers::after_restore(backup, Some(live(first)), now).unwrap();
             assert!(grow(&[first, second]), "{first:?} {second:?}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_at_a_restore_is_noticed_until_it_has_come_so_far() {
+        const YEAR_MS: u64 = 365 * 86_400_000;
+        let backup = of(70_000, 3);
+        let ahead = restore(backup, None, YEAR_MS);
+        assert!(!ahead.is_beyond(at_ms(YEAR_MS)), "a clock that is ahead cannot be distinguished then");
+        // The clock is set right. With the replaced state the numbers grow all the same.
+        let next = restore(backup, Some(live(ahead)), 1000);
+        assert_eq!(next, live(ahead));
+        assert!(next.is_beyond(at_ms(1000)));
+        assert_eq!(next.reached_at(), at_ms(YEAR_MS + 1000));
+        // Without it they do not, so that it must not be lost.
+        assert!(restore(backup, None, 2000).mark < ahead.mark);
+        assert!(!restore(backup, Some(live(next)), YEAR_MS + 10_000).is_beyond(at_ms(YEAR_MS + 10_000)));
     }
 
     #[test]

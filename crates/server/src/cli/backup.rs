@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use clap::Args;
 use lockhouse::store::restore;
@@ -13,7 +14,7 @@ use serde_json::json;
 use super::common::api::{BucketClient, Call};
 use super::common::print::{print, text};
 use super::common::target::Target;
-use super::exit::{FAILURE, Failure, USAGE};
+use super::exit::{FAILURE, Failure, USAGE, complain};
 
 /// Back up the database of a running server.
 ///
@@ -31,7 +32,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 nobody knows whether it happened: the server may have done it, or not
+  74 the outcome is unknown: the server may have done it, or not
   75 not possible now")]
 pub(super) struct Backup {
     /// The new file
@@ -131,6 +132,13 @@ impl Restore {
             "tokensAbove": above.mark,
             "epochsAbove": above.epoch,
         });
+        if above.is_beyond(SystemTime::now()) {
+            let reached = humantime::format_rfc3339_seconds(above.reached_at());
+            complain(format_args!(
+                "warning: the fencing tokens are ahead of the clock of this machine until {reached}: the clock is behind, or was ahead at an earlier \
+                 restore; set it right if it is wrong. Until then tokens can come again if a restore does not find the database that it replaces"
+            ));
+        }
         print(self.json, &report, || {
             let aside = aside.iter().map(|aside| format!("the former database is at {aside}"));
             let tokens = format!("fencing tokens go on above {}", above.mark);

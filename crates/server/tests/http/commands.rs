@@ -252,6 +252,28 @@ fn a_backup_of_the_running_server_is_restored_into_a_stopped_one() {
 }
 
 #[test]
+fn a_restore_warns_of_a_clock_that_was_ahead_at_an_earlier_one() {
+    let mut server = ServerProcess::with_file("500ms");
+    assert!(server.terminate());
+    let (shell, file) = (Shell::new(&server), server.file());
+    let restored = file.with_file_name("restored.db");
+    let store = format!("sqlite:{}", restored.display());
+    let restore = || shell.output(&["restore", file.to_str().unwrap(), "--store", &store]);
+    let (code, _, stderr) = restore();
+    assert_eq!((code, &*stderr), (0, ""));
+    // As a restore leaves it whose clock shows the year 2096. The next one rises by twelve days of numbers.
+    let floor = 4_000_000_000_i64 << 20;
+    let database = rusqlite::Connection::open(&file).unwrap();
+    database.execute("UPDATE slots SET token_floor = ?1", [floor]).unwrap();
+    drop(database);
+    let (code, _, stderr) = restore();
+    assert_eq!(code, 0, "{stderr}");
+    let warning =
+        "lockhouse: warning: the fencing tokens are ahead of the clock of this machine until 2096-10-14T";
+    assert!(stderr.starts_with(warning) && stderr.lines().count() == 1, "{stderr}");
+}
+
+#[test]
 fn a_backup_needs_the_secret_beside_the_database() {
     let server = ServerProcess::with_file("500ms");
     let shell = Shell::new(&server);
