@@ -96,7 +96,7 @@ impl Trouble {
             Self::FromElsewhere => "That did not come from here",
             Self::Misunderstood(..) => "That request makes no sense",
             Self::Unavailable(_) => "Nothing can be kept at the moment",
-            Self::Unknown(_) => "Nobody knows whether that was kept",
+            Self::Unknown(_) => "It is unknown whether that was kept",
             Self::Failed(_) => "Something is broken",
         }
     }

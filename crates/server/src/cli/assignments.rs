@@ -24,7 +24,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 nobody knows whether it was deleted: the server may have done it, or not")]
+  74 the outcome is unknown: the server may have deleted it, or not")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Assignments {
     #[command(subcommand)]

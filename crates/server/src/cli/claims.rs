@@ -29,7 +29,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 nobody knows whether it happened: the server may have done it, or not
+  74 the outcome is unknown: the server may have done it, or not
   75 not granted (the resource is claimed, busy or assigned), or not possible now: see stderr")]
 pub(super) struct Claim {
     /// The resource
@@ -67,7 +67,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 nobody knows whether it happened: the server may have done it, or not
+  74 the outcome is unknown: the server may have done it, or not
   75 not possible now
   76 the claim has expired or is lost")]
 pub(super) struct Renew {
@@ -86,7 +86,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 nobody knows whether it happened: the server may have done it, or not
+  74 the outcome is unknown: the server may have done it, or not
   75 not possible now
   76 the claim has expired or is lost")]
 pub(super) struct Release {
@@ -107,7 +107,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 nobody knows whether it happened: the server may have done it, or not
+  74 the outcome is unknown: the server may have done it, or not
   75 not possible now
   76 the claim has expired or is lost")]
 pub(super) struct Finalize {

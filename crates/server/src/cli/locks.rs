@@ -30,7 +30,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 nobody knows whether it happened: the server may have done it, or not
+  74 the outcome is unknown: the server may have done it, or not
   75 not granted, with the holders on stderr; or not possible now, as stderr says
   76 the owner has ended")]
 pub(super) struct Lock {
@@ -59,7 +59,8 @@ pub(super) struct Lock {
 
 /// Release records that an owner has locked.
 ///
-/// Records that the owner does not hold are skipped: releasing again does no harm.
+/// Records that the owner does not hold are skipped. Releasing again also releases what the owner has locked
+/// again since.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -72,7 +73,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 nobody knows whether it happened: the server may have done it, or not
+  74 the outcome is unknown: the server may have done it, or not
   75 not possible now
   76 the owner has ended")]
 pub(super) struct Unlock {

@@ -30,7 +30,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 nobody knows whether it happened: the server may have done it, or not
+  74 the outcome is unknown: the server may have done it, or not
   75 not granted, or not possible now
   76 the owner has ended")]
 pub(super) struct Owner {

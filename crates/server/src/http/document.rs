@@ -221,7 +221,7 @@ const TO_A_CHANGE: [(&str, &str); 2] = [
     ("409", "`conflict_in_flight`: the first request with this `Idempotency-Key` is still under way."),
     (
         "504",
-        "`outcome_unknown`: nobody knows whether it happened. With `Retry-After` the same request with the same `Idempotency-Key` may be sent again.",
+        "`outcome_unknown`: it may have happened, or not. With `Retry-After` the same request with the same `Idempotency-Key` may be sent again.",
     ),
 ];
 

@@ -55,7 +55,7 @@ Exit codes: that of the command, or
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 --steal: nobody knows whether the lock was taken
+  74 --steal: the outcome is unknown: the lock may have been taken, or not
   75 not granted (--if-available, --timeout)
   76 the lock was lost
  126 the command cannot be executed

@@ -40,7 +40,7 @@ impl From<StoreError> for Box<Problem> {
             }
             StoreError::Closed => closing(),
             StoreError::OutcomeUnknown { why } => {
-                Problem::new(Code::OutcomeUnknown, format!("nobody knows whether it happened: {why}"))
+                Problem::new(Code::OutcomeUnknown, format!("it is unknown whether it happened: {why}"))
                     .retry_with_key(RESTART)
             }
             // Nothing has happened.
