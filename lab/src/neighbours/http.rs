@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reqwest::RequestBuilder;
 use serde_json::Value;
 
@@ -48,6 +48,15 @@ impl Http {
 
     pub(super) async fn delete(&self, bucket: &str, path: &str, query: &[(&str, &str)]) -> Result<String> {
         self.answer(self.client.delete(format!("{}/{bucket}/{path}", self.buckets)).query(query), None).await
+    }
+
+    /// The same as an owner; a refusal is an error.
+    pub(super) async fn delete_with(&self, bucket: &str, path: &str, secret: &str) -> Result<()> {
+        let answer =
+            self.answer(self.client.delete(format!("{}/{bucket}/{path}", self.buckets)), Some(secret));
+        let answer = answer.await?;
+        ensure!(answer.is_empty() || !answer.contains("\"code\""), "{path} is refused: {answer}");
+        Ok(())
     }
 
     /// The body of the answer; a refusal has its status in it.

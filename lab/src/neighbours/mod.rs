@@ -9,6 +9,7 @@
 
 pub(crate) mod crowd;
 mod http;
+mod large_end;
 mod story;
 mod transcript;
 
@@ -23,6 +24,7 @@ use traces::Kind;
 use xtask::workspace::tree;
 
 use self::crowd::Tally;
+use self::large_end::LargeEnd;
 use self::story::{Length, Stage};
 use self::transcript::Transcript;
 use crate::Verdict;
@@ -38,7 +40,8 @@ use crate::serving::{self, Crowd, ServerProcess};
 /// called the same, and is refused by its rate, its connections, buckets, names, owners and claims all the
 /// time. The script is played alone and beside that neighbour, each time on a new server, in turns; then the
 /// two change their roles. Every answer, error, count, token and snapshot must be the same, and the name of
-/// the neighbour must stand nowhere. The time of request and release is measured, too.
+/// the neighbour must stand nowhere. The time of request and release is measured, too: beside that neighbour,
+/// and beside one of which an owner with very many locks ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -57,6 +60,9 @@ pub(crate) struct Args {
     /// Pairs of request and release that are measured after them
     #[arg(long, value_name = "N", default_value = "300", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pairs: u32,
+    /// Locks of an owner that ends in one tenant while the other is measured
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    locks: u32,
     /// What the tenants do
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -109,7 +115,10 @@ pub(crate) fn run(args: &Args) -> Verdict {
         for first in 0..TENANTS.len() {
             place.turn(args, turn, first, &mut compared)?;
         }
+        compared.large_end.add(place.large_end(args)?);
     }
+    compared.large_end.alone.sort_unstable();
+    compared.large_end.beside.sort_unstable();
     compared.alone.sort_unstable();
     compared.beside.sort_unstable();
     if let Some(path) = &args.json {
@@ -119,6 +128,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
         println!("error: {difference}");
     }
     println!("{}", compared.summary());
+    println!("{}", compared.summary_of_large_end(args));
     println!("{}", compared.verdict());
     if compared.differences.is_empty() {
         compared.enough(args)?;
@@ -138,23 +148,45 @@ struct Compared {
     neighbour: Tally,
     /// The length of that time.
     meanwhile: Duration,
+    large_end: LargeEnd,
 }
 
 impl Compared {
     fn ratio(&self) -> f64 {
-        p99(&self.beside).as_secs_f64() / p99(&self.alone).as_secs_f64().max(f64::MIN_POSITIVE)
+        ratio(&self.alone, &self.beside)
+    }
+
+    fn ratio_of_large_end(&self) -> f64 {
+        ratio(&self.large_end.alone, &self.large_end.beside)
     }
 
     fn holds(&self, args: &Args) -> bool {
-        self.differences.is_empty() && args.at_most.is_none_or(|most| self.ratio() <= most)
+        let ratio = self.ratio().max(self.ratio_of_large_end());
+        self.differences.is_empty() && args.at_most.is_none_or(|most| ratio <= most)
     }
 
     fn verdict(&self) -> String {
         format!(
-            "{} answers compared, {} differ, p99 x {:.2}",
+            "{} answers compared, {} differ, p99 x {:.2}, beside the end of many locks x {:.2}",
             self.answers,
             self.differences.len(),
-            self.ratio()
+            self.ratio(),
+            self.ratio_of_large_end()
+        )
+    }
+
+    fn summary_of_large_end(&self, args: &Args) -> String {
+        let LargeEnd { alone, beside, answers, sweeps } = &self.large_end;
+        let longest = |times: &[Duration]| times.iter().max().copied().unwrap_or_default();
+        format!(
+            "the end of an owner with {} locks was answered in {:.0} ms at most, and all had ended after {:.0} ms; meanwhile p50 {:.0} µs alone, {:.0} µs beside, p99 {:.0} µs alone, {:.0} µs beside",
+            args.locks,
+            micros(longest(answers)) / 1e3,
+            micros(longest(sweeps)) / 1e3,
+            micros(p50(alone)),
+            micros(p50(beside)),
+            micros(p99(alone)),
+            micros(p99(beside)),
         )
     }
 
@@ -182,6 +214,15 @@ impl Compared {
             "p50Micros": { "alone": micros(p50(&self.alone)), "beside": micros(p50(&self.beside)) },
             "p99Micros": { "alone": micros(p99(&self.alone)), "beside": micros(p99(&self.beside)) },
             "p99Ratio": (self.ratio() * 100.0).round() / 100.0,
+            "endOfManyLocks": {
+                "locks": args.locks,
+                "pairs": { "alone": self.large_end.alone.len(), "beside": self.large_end.beside.len() },
+                "p50Micros": { "alone": micros(p50(&self.large_end.alone)), "beside": micros(p50(&self.large_end.beside)) },
+                "p99Micros": { "alone": micros(p99(&self.large_end.alone)), "beside": micros(p99(&self.large_end.beside)) },
+                "p99Ratio": (self.ratio_of_large_end() * 100.0).round() / 100.0,
+                "answerMillis": self.large_end.answers.iter().map(|time| (micros(*time) / 1e3).round()).collect::<Vec<_>>(),
+                "sweepMillis": self.large_end.sweeps.iter().map(|time| (micros(*time) / 1e3).round()).collect::<Vec<_>>(),
+            },
             "atMost": args.at_most,
             "neighbour": self.neighbour,
             "neighbourSeconds": self.meanwhile.as_secs(),
@@ -210,6 +251,11 @@ impl Compared {
         );
         Ok(())
     }
+}
+
+/// Of times in order: the 99th percentile beside, measured by the one alone.
+fn ratio(alone: &[Duration], beside: &[Duration]) -> f64 {
+    p99(beside).as_secs_f64() / p99(alone).as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
 fn p50(times: &[Duration]) -> Duration {
@@ -244,11 +290,13 @@ struct Place<'a> {
     folder: &'a Path,
     keys: [String; 2],
     config: PathBuf,
+    /// The same without limits.
+    plain: PathBuf,
 }
 
 impl<'a> Place<'a> {
     fn new(binary: &'a Path, folder: &'a Path) -> Result<Self> {
-        let mut text = LIMITS.to_owned();
+        let mut text = String::new();
         let mut draw = |tenant: &str| {
             let NewKey { text: key, hash } = NewKey::draw(tenant).context("it is an id")?;
             traces::secret(Kind::ApiKey, &key);
@@ -260,8 +308,19 @@ impl<'a> Place<'a> {
         };
         let keys = [draw(TENANTS[0])?, draw(TENANTS[1])?];
         let config = folder.join("lockhouse.toml");
-        fs::write(&config, text)?;
-        Ok(Self { binary, folder, keys, config })
+        fs::write(&config, format!("{LIMITS}{text}"))?;
+        let plain = folder.join("plain.toml");
+        fs::write(&plain, text)?;
+        Ok(Self { binary, folder, keys, config, plain })
+    }
+
+    /// An owner with many locks ends in one tenant, while the other is measured.
+    fn large_end(&self, args: &Args) -> Result<LargeEnd> {
+        let folder = tempfile::tempdir_in(self.folder)?;
+        let config = self.plain.to_str().context("the path of the settings is no text")?;
+        let server = ServerProcess::start(self.binary, folder.path(), &["--config", config])?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(large_end::measure(server.address, &self.keys, args.locks))
     }
 
     /// Plays the script of one tenant alone and beside the other, and compares.
@@ -346,7 +405,16 @@ mod tests {
     use super::*;
 
     fn args() -> Args {
-        Args { turns: 1, steps: 100, pairs: 100, seed: 1, at_most: Some(1.5), server: None, json: None }
+        Args {
+            turns: 1,
+            steps: 100,
+            pairs: 100,
+            locks: 100,
+            seed: 1,
+            at_most: Some(1.5),
+            server: None,
+            json: None,
+        }
     }
 
     fn compared(beside_us: u64) -> Compared {
@@ -363,13 +431,17 @@ mod tests {
         };
         let (alone, beside) = (times(100), times(beside_us));
         let meanwhile = Duration::from_secs(2);
-        Compared { answers: 5000, differences: Vec::new(), alone, beside, neighbour, meanwhile }
+        let large_end = LargeEnd { alone: alone.clone(), beside: alone.clone(), ..LargeEnd::default() };
+        Compared { answers: 5000, differences: Vec::new(), alone, beside, neighbour, meanwhile, large_end }
     }
 
     #[test]
     fn a_difference_or_a_long_time_fails() {
         assert!(compared(150).holds(&args()));
-        assert_eq!(compared(150).verdict(), "5000 answers compared, 0 differ, p99 x 1.50");
+        let verdict = "5000 answers compared, 0 differ, p99 x 1.50, beside the end of many locks x 1.00";
+        assert_eq!(compared(150).verdict(), verdict);
+        let slow = LargeEnd { beside: vec![Duration::from_micros(151); 200], ..compared(150).large_end };
+        assert!(!Compared { large_end: slow, ..compared(150) }.holds(&args()));
         assert!(!compared(151).holds(&args()));
         assert!(compared(151).holds(&Args { at_most: None, ..args() }), "the time is told only");
         assert!(!Compared { differences: vec!["x".to_owned()], ..compared(100) }.holds(&args()));
