@@ -25,7 +25,9 @@ pub enum Refusal {
     /// were lost meanwhile: its step was undone.
     #[error(transparent)]
     Lock(LockError),
-    /// The handler has succeeded, but its step could not be made durable: it was undone.
+    /// The handler has succeeded, but its step could not be made durable: it was undone. With
+    /// [`StoreError::OutcomeUnknown`] it may be durable all the same: its locks stay the session's, and those
+    /// that it gave back may be gone.
     #[error("the locks cannot be kept: {0}")]
     Store(StoreError),
 }

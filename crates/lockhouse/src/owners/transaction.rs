@@ -2,6 +2,7 @@
 
 use lockhouse_core::{Acquired, FencingToken, Name, NameBuf, Unlock};
 
+use crate::error::StoreError;
 use crate::owners::error::LockError;
 use crate::owners::kinds::Wanted;
 use crate::owners::lock::{Acquisition, OfflineLock};
@@ -198,13 +199,26 @@ impl Step<'_> {
     /// # Errors
     ///
     /// [`LockError::OwnerEnded`], [`LockError::Lost`] with the locks that are gone, or a
-    /// [`LockError::Store`]: the step is undone.
+    /// [`LockError::Store`]: the step is undone. The exception is [`StoreError::OutcomeUnknown`]: the step
+    /// may have succeeded, so that the locks that it has taken stay the owner's, and those that it gives back
+    /// may be gone.
     ///
     /// # Cancel safety
     ///
     /// Locks that are given back by the time the future is dropped stay so; the rest of the step is undone.
     pub async fn commit(mut self) -> Result<(), LockError> {
-        let owner = self.undo.owner().clone();
+        let ended = self.end().await;
+        if matches!(ended, Ok(()) | Err(LockError::Store(StoreError::OutcomeUnknown { .. }))) {
+            if let Some(transaction) = &mut self.transaction {
+                transaction.is_new = false;
+            }
+            self.undo.acquired.clear();
+        }
+        ended
+    }
+
+    async fn end(&self) -> Result<(), LockError> {
+        let owner = self.undo.owner();
         let needed = self.needed();
         let needed: Vec<_> = needed.iter().map(|(name, token)| (name.as_name(), *token)).collect();
         if self.is_first {
@@ -218,10 +232,6 @@ impl Step<'_> {
             let release = (!releases.is_empty()).then_some(Unlock::These(&releases));
             owner.commit_step(&needed, release).await?;
         }
-        if let Some(transaction) = &mut self.transaction {
-            transaction.is_new = false;
-        }
-        self.undo.acquired.clear();
         Ok(())
     }
 

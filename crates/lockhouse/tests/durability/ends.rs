@@ -7,7 +7,8 @@ use std::time::Duration;
 use lockhouse::core::{Acquire, Command, Mode, Name, NewAgent, NewRequest, Outcome};
 use lockhouse::store::{MemoryStore, Slot, Store, WriterId};
 use lockhouse::{
-    ClaimError, House, LockError, Loss, Notice, Options, OwnerError, RequestError, StoreError, StoreState,
+    BusinessTransaction, ClaimError, House, LockError, Loss, Notice, Options, OwnerError, RequestError,
+    StoreError, StoreState,
 };
 use tokio::time::{Instant, timeout};
 
@@ -230,6 +231,36 @@ async fn a_store_that_never_answers_is_unavailable_after_its_timeout() {
     assert_eq!(house.serving().await, StoreState::Serving);
     assert_eq!(owner.locks().await.unwrap().len(), 1, "the store had got it");
     owner.lock([record(2)]).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_unknown_outcome_keeps_the_locks_that_it_has_taken() {
+    for begins in [false, true] {
+        let gate = Gate::new();
+        let (house, _, owner) = gate.shut_house().await;
+        gate.let_through(2);
+        owner.lock([record(1)]).await.unwrap();
+        let mut transaction = match begins {
+            false => BusinessTransaction::resume(&owner),
+            true => BusinessTransaction::begin(&owner),
+        };
+        let mut step = transaction.step();
+        step.lock([record(2)]).await.unwrap();
+        if !begins {
+            step.release(record(1).name());
+        }
+        let unknown = step.commit().await;
+        assert!(matches!(unknown, Err(LockError::Store(StoreError::OutcomeUnknown { .. }))), "{unknown:?}");
+        gate.open();
+        house.serving().await;
+        let names = || async { owner.locks().await.unwrap().into_iter().map(|lock| lock.name) };
+        assert!(names().await.eq([record(2).name().to_buf()]), "it is kept, with the lock that it relies on");
+        // The transaction goes on: what it has taken is none of an earlier one's.
+        let mut step = transaction.step();
+        step.lock([record(3)]).await.unwrap();
+        step.commit().await.unwrap();
+        assert!(names().await.eq([2, 3].map(|id| record(id).name().to_buf())));
+    }
 }
 
 #[tokio::test]

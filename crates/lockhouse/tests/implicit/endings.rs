@@ -162,24 +162,29 @@ async fn a_save_that_the_store_does_not_confirm_is_unknown() {
     let store = Arc::new(FaultStore::new(memory, 1, Faults::NONE));
     let house = House::open(store.clone(), Options::new()).await.unwrap();
     let office = Office::over(
-        house,
+        house.clone(),
         |options| options,
         |router, sessions| {
-            let save = async |Path(id): Path<u32>| {
+            let goes = store.clone();
+            let save = async move |Path(id): Path<u32>| {
                 let session = ApplicationSession::current().unwrap();
                 session.held(&customers().record(id)).await.unwrap();
                 session.release(&customers().record(id)).await.unwrap();
+                lock(id + 1).await;
+                goes.set_faults(Faults { refused: 1000, ..Faults::NONE });
             };
             router.route("/save/{id}", get(save).layer(sessions.continues()))
         },
     );
     let ada = office.open("Ada").await;
     assert_eq!(office.get(&ada, "/edit/1").await, 200);
-    store.set_faults(Faults { refused: 1000, ..Faults::NONE });
     let answer = office.send(Some(&ada), "GET", "/save/1").await;
     assert_eq!(answer.status(), 504);
     let refusal = answer.extensions().get();
     assert!(matches!(refusal, Some(Refusal::Store(StoreError::OutcomeUnknown { .. }))), "{refusal:?}");
+    store.set_faults(Faults::NONE);
+    house.serving().await;
+    assert_eq!(office.held().await, ["Ada customer/2"], "it is kept, with the lock that it relies on");
 }
 
 #[tokio::test]
