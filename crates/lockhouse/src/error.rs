@@ -35,6 +35,16 @@ pub enum RequestError {
     /// The house has lost its store, so that it grants nothing any more; nothing has happened.
     #[error("nothing is granted any more: {0}")]
     NoStore(Loss),
+    /// The answer rests on a change that the store cannot make durable at the moment, such as while the disk
+    /// is full; nothing has happened. A store that does not answer counts as such after
+    /// [`store_timeout`](crate::Options::store_timeout).
+    #[error("unavailable: {why}")]
+    StoreUnavailable {
+        /// One line that names the fault.
+        why: String,
+        /// When to ask again.
+        retry_after: Duration,
+    },
     /// A steal was under way when the server went, or the store was lost: it may have happened or not.
     #[error("outcome unknown: the server or its store went while the steal was under way")]
     OutcomeUnknown,
@@ -48,6 +58,18 @@ pub enum RequestError {
     /// The server broke the protocol, so that nothing that it said can be relied on.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
+}
+
+impl RequestError {
+    /// Why there is no answer that rests on the store.
+    pub(crate) fn unanswered(why: StoreError) -> Self {
+        match why {
+            StoreError::Unavailable { why, retry_after } => Self::StoreUnavailable { why, retry_after },
+            StoreError::Fenced => Self::NoStore(Loss::Fenced),
+            StoreError::Failed(_) => Self::NoStore(Loss::StoreFailed),
+            StoreError::Closed | StoreError::Denied(_) | StoreError::OutcomeUnknown { .. } => Self::Closed,
+        }
+    }
 }
 
 impl From<InvalidName> for RequestError {
@@ -175,11 +197,6 @@ impl Quota {
     /// A quota error: so many bytes where fewer are allowed.
     pub(crate) fn bytes(field: &str, bytes: usize, limit: usize) -> Self {
         Self::new(field, format!("{bytes} bytes"), format!("at most {limit} bytes are allowed"))
-    }
-
-    /// Too much waits for the store.
-    pub(crate) fn waiting() -> Self {
-        Self::new("bucket", "too many answers that wait for the store", "it cannot have one more")
     }
 
     /// A longest hold that is none.

@@ -5,7 +5,6 @@ use std::time::SystemTime;
 
 use lockhouse_core::{AgentId, Command, Outcome, Refusal};
 
-use crate::engine::bucket::results::{NotAsked, Reply};
 use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, RequestError, Unavailable};
 use crate::snapshot::{Holder, Snapshot};
@@ -22,14 +21,9 @@ impl LocalAgent {
         if !self.bucket.with(|state| state.is_alive(self.id)) {
             return Err(RequestError::AgentEnded);
         }
-        let over = || self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore);
-        let outcome = match self.bucket.ask(Command::Snapshot, None, |_| {}) {
-            Ok(Reply::Answered(outcome)) => outcome,
-            Ok(Reply::Waits(answer)) => answer.await.map_err(|_| over())?,
-            Err(NotAsked::IsOver) => return Err(over()),
-            Err(NotAsked::TooMuchWaits) => return Err(RequestError::Quota(Quota::waiting())),
-        };
-        let Outcome::Snapshot(snapshot) = outcome else {
+        let reply = self.bucket.ask(Command::Snapshot, None, |_| {});
+        let outcome = self.bucket.await_reply(reply, false).await;
+        let Outcome::Snapshot(snapshot) = outcome.map_err(RequestError::unanswered)? else {
             unreachable!("a snapshot is answered with one");
         };
         Ok(Snapshot::from_core(snapshot, &|at| self.wall(at)))

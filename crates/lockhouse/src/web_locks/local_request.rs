@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId};
-
+use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId, RequestStatus};
 use tokio::sync::oneshot;
+use tokio_util::sync::ReusableBoxFuture;
 
 use crate::engine::bucket::results::RequestResult;
+use crate::engine::bucket::shared::Shared;
 use crate::engine::waiters::Wait;
-use crate::error::RequestError;
+use crate::error::{RequestError, StoreError};
 use crate::loss::Loss;
 use crate::web_locks::guard::LockGuard;
 use crate::web_locks::local_agent::LocalAgent;
@@ -42,6 +43,8 @@ struct Waiting {
 struct Rare {
     limits: Option<WaitLimits>,
     refusal: Option<oneshot::Receiver<Outcome>>,
+    /// Of a request that is not to wait: comes once the store cannot write.
+    away: Option<ReusableBoxFuture<'static, StoreError>>,
 }
 
 impl<'a> LocalRequest<'a> {
@@ -112,8 +115,13 @@ impl<'a> LocalRequest<'a> {
         // Noted first: a timer outside a runtime panics, and dropping this must take the request back.
         let waiting = self.waiting.insert(Waiting { request, rare: None });
         let limits = self.options.as_mut().and_then(|options| WaitLimits::new(options));
-        if limits.is_some() || refusal.is_some() {
-            waiting.rare = Some(Box::new(Rare { limits, refusal }));
+        let away = match (&self.agent, self.acquire) {
+            (Some(agent), Acquire::IfAvailable(_)) => agent.bucket.store_is_away(),
+            _ => None,
+        };
+        if limits.is_some() || refusal.is_some() || away.is_some() {
+            let away = away.map(ReusableBoxFuture::new);
+            waiting.rare = Some(Box::new(Rare { limits, refusal, away }));
         }
         None
     }
@@ -138,7 +146,10 @@ impl<'a> LocalRequest<'a> {
                 let request = waiting.request.expect("a refusal is no grant");
                 return Poll::Ready(Ok(self.finish(Grant { request, token })));
             }
-            (Wait::Pending, None) => return Poll::Pending,
+            (Wait::Pending, None) => match waiting.poll_store(&agent.bucket, context) {
+                Some(why) => RequestError::unanswered(why),
+                None => return Poll::Pending,
+            },
             (Wait::Pending, Some(error)) => error,
             (Wait::Refused(refusal), _) => agent.refused(refusal),
             (Wait::Over(why), _) => without_store(self.acquire, why),
@@ -187,6 +198,16 @@ impl Waiting {
     #[inline]
     fn is_for_the_grant_only(&self) -> bool {
         self.rare.is_none()
+    }
+
+    /// Why its answer has to wait for the store, if it has to and is not to wait.
+    fn poll_store(&mut self, bucket: &Arc<Shared>, context: &mut Context<'_>) -> Option<StoreError> {
+        let away = &mut self.rare.as_mut()?.away;
+        let Poll::Ready(why) = away.as_mut()?.poll(context) else { return None };
+        *away = None;
+        // A pending one waits for the end of a recovery.
+        let is_pending = |request| bucket.with(|state| state.status(request)) == RequestStatus::Pending;
+        (!self.request.is_some_and(is_pending)).then_some(why)
     }
 
     fn poll_refusal(&mut self, context: &mut Context<'_>) -> Wait {

@@ -87,11 +87,13 @@ impl LockManager {
     /// A snapshot of everything that is held and pending in the bucket, of all agents.
     ///
     /// The snapshot sees every request that this agent made before, and may be out of date by the time it is
-    /// read.
+    /// read. It shows nothing that is not durable and would have to be: while a change of the bucket is on
+    /// its way to the store, the snapshot waits for it. Without any it comes at once, whatever the store does.
     ///
     /// # Errors
     ///
-    /// [`RequestError::AgentEnded`].
+    /// [`RequestError::AgentEnded`]; [`RequestError::StoreUnavailable`] if such a change cannot become
+    /// durable at the moment.
     pub async fn query(&self) -> Result<Snapshot, RequestError> {
         match &self.backend {
             Backend::Local(agent) => agent.query().await,

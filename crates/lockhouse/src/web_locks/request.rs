@@ -48,7 +48,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Be granted at once or refused with [`RequestError::Unavailable`]; also refused while others wait.
+    /// Be granted at once or refused with [`RequestError::Unavailable`]; also refused while others wait. An
+    /// answer that rests on a change which is on its way to the store waits for that, and is
+    /// [`RequestError::StoreUnavailable`] if the store cannot write at the moment.
     pub fn if_available(mut self) -> Self {
         self.if_available = true;
         self

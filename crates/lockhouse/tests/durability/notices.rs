@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use lockhouse::core::{
@@ -12,6 +13,7 @@ use lockhouse::store::Write;
 use lockhouse::{
     BucketKey, LockError, Loss, MemoryBudget, Notice, Options, OwnerError, Port, RequestError, StoreError,
 };
+use tokio::time::{Instant, timeout};
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
@@ -24,7 +26,7 @@ async fn an_offline_lock_is_announced_once_it_is_durable_and_other_names_do_not_
     assert!(poll(&mut lock).await.is_pending());
     for _ in 0..1000 {
         let held = poll(&mut agent.locks().request("other").into_future()).await;
-        assert!(matches!(held, std::task::Poll::Ready(Ok(_))), "{held:?}");
+        assert!(matches!(held, Poll::Ready(Ok(_))), "{held:?}");
     }
     gate.open();
     assert_eq!(lock.await.unwrap().len(), 1);
@@ -46,6 +48,46 @@ async fn a_refusal_waits_for_the_lock_that_it_speaks_of() {
     let Err(RequestError::Unavailable(unavailable)) = refused.await else { panic!() };
     assert_eq!(unavailable.holders[0].client_id, "Ada");
     assert_eq!(shown.await.unwrap().held.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_query_nor_an_if_available_request_waits_for_a_store_that_is_away() {
+    let gate = Gate::new();
+    let (house, bucket, owner) = gate.shut_house().await;
+    gate.let_through(1);
+    owner.lock([record(1)]).await.unwrap();
+    let agent = bucket.agent("web").unwrap();
+    let (locked, freed) = (record(2), record(1));
+    let mut unlock = Box::pin(owner.unlock(freed.name(), None));
+    let mut lock = Box::pin(owner.lock([record(2)]));
+    assert!(poll(&mut unlock).await.is_pending() && poll(&mut lock).await.is_pending());
+    let mut refused = agent.locks().request(locked.name()).if_available().into_future();
+    let mut granted = agent.locks().request(freed.name()).if_available().into_future();
+    let mut shown = Box::pin(agent.locks().query());
+    assert!(poll(&mut refused).await.is_pending() && poll(&mut granted).await.is_pending());
+    assert!(poll(&mut shown).await.is_pending());
+
+    let begun = Instant::now();
+    let answers =
+        async { [refused.await.unwrap_err(), granted.await.unwrap_err(), shown.await.unwrap_err()] };
+    let answers = timeout(2 * Options::STORE_TIMEOUT, answers).await.expect("nobody waits for the store");
+    for error in answers {
+        assert!(matches!(error, RequestError::StoreUnavailable { .. }), "{error:?}");
+    }
+    assert_eq!(begun.elapsed(), Options::STORE_TIMEOUT);
+    assert!(!bucket.has_held(), "what was not told is given back");
+    let late = poll(&mut Box::pin(agent.locks().query())).await;
+    assert!(matches!(late, Poll::Ready(Err(RequestError::StoreUnavailable { .. }))), "{late:?}");
+    // The rest goes on.
+    drop(agent.locks().request("other").if_available().await.unwrap());
+    let other = house.bucket("other");
+    assert_eq!(other.agent("web").unwrap().locks().query().await.unwrap().held.len(), 0);
+
+    gate.open();
+    lock.await.unwrap();
+    drop(agent.locks().request(freed.name()).if_available().await.unwrap());
+    let refused = agent.locks().request(locked.name()).if_available().await;
+    assert!(matches!(refused, Err(RequestError::Unavailable(_))), "{refused:?}");
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ impl Shared {
 
     /// The outcome once it may be told. The caller of a command that is written waits for a store that is
     /// away, for a while.
-    pub(super) async fn await_reply(
+    pub(crate) async fn await_reply(
         &self,
         reply: Result<Reply, NotAsked>,
         is_written: bool,
@@ -117,6 +117,13 @@ impl Shared {
             Ok(answer) => answer.map_err(|_| unanswered()),
             Err(state) => Err(StoreError::from(&state)),
         }
+    }
+
+    /// Comes once the store cannot write, with the reason why an answer that rests on it has to wait. None
+    /// without a store.
+    pub(crate) fn store_is_away(&self) -> Option<impl Future<Output = StoreError> + Send + use<>> {
+        let store = self.environment.store.clone()?;
+        Some(async move { StoreError::from(&store.not_serving().await) })
     }
 
     pub(super) fn not_asked(&self, why: NotAsked) -> StoreError {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use lockhouse_core::{Acquire, FencingToken, NameBuf, Refusal};
 use lockhouse_wire::{
@@ -289,8 +290,8 @@ impl State {
                 self.end_agent(agent, Loss::Broken);
                 self.close_if_unused();
             }
-            ServerEvent::Error { id: Some(id), code, problem, .. } => {
-                let error = refused(code, &problem);
+            ServerEvent::Error { id: Some(id), code, problem, retry_after_ms } => {
+                let error = refused(code, &problem, retry_after_ms);
                 if !self.fail_look(id, &error)
                     && let Some(key) = self.key(id)
                 {
@@ -476,8 +477,16 @@ fn holder(view: HolderView<'_>) -> Holder {
 }
 
 /// The error of the request for an error of the server.
-pub(crate) fn refused(code: ErrorCode, problem: &FrameProblem<'_>) -> RequestError {
+pub(crate) fn refused(
+    code: ErrorCode,
+    problem: &FrameProblem<'_>,
+    retry_after_ms: Option<u64>,
+) -> RequestError {
     match code {
+        ErrorCode::Unavailable => RequestError::StoreUnavailable {
+            why: problem.message.clone().into_owned(),
+            retry_after: Duration::from_millis(retry_after_ms.unwrap_or_default()),
+        },
         ErrorCode::UnknownAgent => RequestError::AgentEnded,
         ErrorCode::Closing => RequestError::Closed,
         ErrorCode::QuotaExceeded => RequestError::Quota(Quota {
