@@ -37,13 +37,16 @@ pub(crate) const CLIENT_WINDOW_FRAMES: usize = 4096;
 /// No answer to a numbered frame is longer.
 pub(crate) const ANSWER_BYTES: usize = 4096;
 
+/// Answers of a session that wait for the store at once. They come together, once it can write again.
+pub(crate) const WAITING_ANSWERS: usize = CLIENT_WINDOW_FRAMES;
+
 /// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no
 /// client that reads is dropped, and this much more.
 pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 4 * CLIENT_WINDOW_FRAMES;
 
 /// Bytes of numbered frames that wait for their acknowledgement, counted alike.
 pub(crate) const RESEND_BYTES: usize =
-    UNASKED_FRAMES * UNASKED_FRAME_BYTES + CLIENT_WINDOW_FRAMES * ANSWER_BYTES;
+    UNASKED_FRAMES * UNASKED_FRAME_BYTES + (CLIENT_WINDOW_FRAMES + WAITING_ANSWERS) * ANSWER_BYTES;
 
 /// A session whose client has no more than this to take goes on, however much the others of its tenant have:
 /// a client that acknowledges as it should has no more.

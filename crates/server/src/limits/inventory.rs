@@ -151,6 +151,12 @@ fn of_sessions() -> Vec<Constant> {
             "numbered frames that a client may have under way, by its promise",
             "see `RESEND_FRAMES`",
         ),
+        (
+            "WAITING_ANSWERS",
+            WAITING_ANSWERS.to_string(),
+            "answers of a session that wait for the store",
+            "error `quota_exceeded`",
+        ),
         ("ANSWER_BYTES", bytes(ANSWER_BYTES), "the answer to a numbered frame", "holders are left out of it"),
         (
             "UNASKED_FRAMES",

@@ -11,7 +11,8 @@ use lockhouse_wire::{
 use super::state::Session;
 use super::verdict::{PendingCall, Steal, Verdict};
 use crate::audit::{DisplayName, short};
-use crate::bounds::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH};
+use crate::bounds::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WAITING_ANSWERS};
+use crate::limits::QUOTA;
 use crate::settings::Permission;
 use crate::websocket::{Incoming, WebSocketConnection};
 
@@ -245,11 +246,21 @@ impl Session {
 
     fn too_many_requests(&mut self, id: u64) -> Option<Verdict> {
         let most = self.limits.requests_per_session;
-        if self.table.request_count() < most as usize {
-            return None;
+        // Answers that wait for the store come all at once, with all that becomes of the other requests.
+        if self.table.request_count() + self.asked.len() >= most as usize {
+            let rule = format!("one of at most {most} of a session at once");
+            return Some(self.error(
+                Some(id),
+                ErrorCode::QuotaExceeded,
+                FrameProblem::with_field("id", rule),
+            ));
         }
-        let rule = format!("one of at most {most} of a session at once");
-        Some(self.error(Some(id), ErrorCode::QuotaExceeded, FrameProblem::with_field("id", rule)))
+        (self.asked.awaited() >= WAITING_ANSWERS).then(|| self.too_many_waiting(id))
+    }
+
+    pub(super) fn too_many_waiting(&mut self, id: u64) -> Verdict {
+        let message = format!("{WAITING_ANSWERS} answers of the session wait for the store already");
+        self.not_now(Some(id), ErrorCode::QuotaExceeded, FrameProblem::with_message(message), QUOTA)
     }
 
     fn abort(&mut self, id: u64) -> Verdict {

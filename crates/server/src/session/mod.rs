@@ -12,6 +12,8 @@
 
 mod calls;
 mod notices;
+#[cfg(test)]
+mod outage_tests;
 mod outbound;
 mod pacing;
 mod queries;

@@ -104,9 +104,11 @@ impl Session {
             (PendingCall::Query(look, _memory), Outcome::Snapshot(snapshot)) => {
                 _ = self.show(&look, &snapshot);
             }
-            (PendingCall::Watches(_memory), Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
+            (PendingCall::Watches(last, _memory), Outcome::Snapshot(snapshot)) => {
+                self.show_watches(last, &snapshot);
+            }
             (PendingCall::Query(look, _memory), Outcome::Refused(_)) => _ = self.too_many_queries(look.id),
-            (PendingCall::Watches(_memory), Outcome::Refused(_)) => self.look_later(),
+            (PendingCall::Watches(..), Outcome::Refused(_)) => self.look_later(),
             _ => {}
         }
     }

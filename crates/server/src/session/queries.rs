@@ -10,17 +10,23 @@ use tokio::time::Instant;
 use super::state::Session;
 use super::verdict::{PendingCall, Verdict};
 use super::watches::matching;
-use crate::bounds::{OUTBOX_HIGH_WATER_BYTES, WATCH_GATHERING, WATCHES_PER_SESSION};
+use crate::bounds::{OUTBOX_HIGH_WATER_BYTES, WAITING_ANSWERS, WATCH_GATHERING, WATCHES_PER_SESSION};
 use crate::limits::{QUOTA, block_in_place_if_large, price_of_query, price_of_text};
 use crate::settings::Permission;
 
 impl Session {
     pub(super) fn query(&mut self, look: SnapshotQuery) -> Verdict {
         let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
-        refused.unwrap_or_else(|| match self.reserve_for_query() {
+        if let Some(verdict) = refused {
+            return verdict;
+        }
+        if self.asked.len() >= WAITING_ANSWERS {
+            return self.too_many_waiting(look.id);
+        }
+        match self.reserve_for_query() {
             Some(memory) => self.take_snapshot(memory.clone(), PendingCall::Query(look, memory)),
             None => self.too_many_queries(look.id),
-        })
+        }
     }
 
     pub(super) fn too_many_queries(&mut self, id: u64) -> Verdict {
@@ -31,7 +37,7 @@ impl Session {
     }
 
     pub(super) fn has_questions(&self) -> bool {
-        self.asked.has_queries()
+        self.asked.has_questions()
     }
 
     /// The answers rest on changes that the store cannot make durable at the moment: no client is left
@@ -39,9 +45,9 @@ impl Session {
     pub(super) fn answer_questions(&mut self, state: &StoreState) -> Verdict {
         let StoreState::Unavailable { why, retry_after } = state else { return Verdict::Stop };
         let message = format!("nothing can be told as kept at the moment: {why}");
-        for look in self.asked.take_queries() {
+        for id in self.asked.answer_questions() {
             let problem = FrameProblem::with_message(message.clone());
-            self.not_now(Some(look.id), ErrorCode::Unavailable, problem, *retry_after);
+            self.not_now(Some(id), ErrorCode::Unavailable, problem, *retry_after);
         }
         Verdict::GoOn
     }
@@ -88,10 +94,15 @@ impl Session {
         self.look_for_watches()
     }
 
-    /// Takes a snapshot for all watches, or in a while if there is no memory for it now.
+    /// Takes a snapshot for all watches, or in a while if there is no memory for it now. While one waits for
+    /// the store no other is taken before it has come.
     pub(super) fn look_for_watches(&mut self) -> Verdict {
+        if self.asked.has_watches() {
+            self.watches.outdated = true;
+            return Verdict::GoOn;
+        }
         match self.reserve_for_query() {
-            Some(memory) => self.take_snapshot(memory.clone(), PendingCall::Watches(memory)),
+            Some(memory) => self.take_snapshot(memory.clone(), PendingCall::Watches(self.highest_id, memory)),
             None => {
                 self.look_later();
                 Verdict::GoOn
@@ -104,8 +115,12 @@ impl Session {
         self.watches.due = Some(Instant::now() + WATCH_GATHERING);
     }
 
-    pub(super) fn show_watches(&mut self, snapshot: &Snapshot) {
-        for id in self.watches.ids() {
+    /// Shows the snapshot to all watches that were there when it was taken.
+    pub(super) fn show_watches(&mut self, last: u64, snapshot: &Snapshot) {
+        if std::mem::take(&mut self.watches.outdated) {
+            self.look_later();
+        }
+        for id in self.watches.ids().into_iter().filter(|id| *id <= last) {
             let Some(look) = self.watches.query_if_changed(id, snapshot) else { continue };
             if self.show(&look, snapshot) {
                 self.watches.remember(id, snapshot);

@@ -60,8 +60,11 @@ pub(super) enum PendingCall {
     },
     /// With the memory for the snapshot.
     Query(SnapshotQuery, Arc<MemoryReservation>),
-    /// A snapshot for all watches, and the memory for it.
-    Watches(Arc<MemoryReservation>),
+    /// A snapshot for all watches up to that one, and the memory for it.
+    Watches(u64, Arc<MemoryReservation>),
+    /// A question that was answered without the bucket, as the store could not write. The bucket's answer is
+    /// still to come, and nobody waits for it.
+    Answered,
     /// Of the session's lease.
     Renewal,
 }
@@ -71,8 +74,12 @@ pub(super) enum PendingCall {
 #[derive(Debug, Default)]
 pub(super) struct PendingCalls {
     calls: HashMap<u64, PendingCall, RandomState>,
-    /// The tags of the queries.
-    queries: BTreeSet<u64>,
+    /// The tags of the questions: queries, and requests that are not to wait.
+    questions: BTreeSet<u64>,
+    /// The calls that were answered without the bucket.
+    answered: usize,
+    /// Whether a snapshot for the watches is among them.
+    has_watches: bool,
     last_tag: u64,
 }
 
@@ -80,9 +87,10 @@ impl PendingCalls {
     /// The tag for a call that is about to be made.
     pub(super) fn add(&mut self, call: PendingCall) -> u64 {
         self.last_tag += 1;
-        if matches!(call, PendingCall::Query(..)) {
-            self.queries.insert(self.last_tag);
+        if call.is_question() {
+            self.questions.insert(self.last_tag);
         }
+        self.has_watches |= matches!(call, PendingCall::Watches(..));
         self.calls.insert(self.last_tag, call);
         self.last_tag
     }
@@ -90,8 +98,11 @@ impl PendingCalls {
     /// The call with that tag, which is answered.
     pub(super) fn remove(&mut self, tag: u64) -> Option<PendingCall> {
         let call = self.calls.remove(&tag)?;
-        if matches!(call, PendingCall::Query(..)) {
-            self.queries.remove(&tag);
+        match &call {
+            PendingCall::Watches(..) => self.has_watches = false,
+            PendingCall::Answered => self.answered -= 1,
+            call if call.is_question() => _ = self.questions.remove(&tag),
+            _ => {}
         }
         Some(call)
     }
@@ -100,18 +111,43 @@ impl PendingCalls {
         self.calls.is_empty()
     }
 
-    pub(super) fn has_queries(&self) -> bool {
-        !self.queries.is_empty()
+    /// How many answers of the bucket are still to come.
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
     }
 
-    /// All queries, in their order. Their memory is free again.
-    pub(super) fn take_queries(&mut self) -> Vec<SnapshotQuery> {
-        let tags = std::mem::take(&mut self.queries);
-        let queries = tags.into_iter().filter_map(|tag| match self.calls.remove(&tag) {
-            Some(PendingCall::Query(query, _memory)) => Some(query),
-            _ => None,
+    /// For how many of them the client waits.
+    pub(super) fn awaited(&self) -> usize {
+        self.calls.len() - self.answered
+    }
+
+    pub(super) fn has_questions(&self) -> bool {
+        !self.questions.is_empty()
+    }
+
+    pub(super) fn has_watches(&self) -> bool {
+        self.has_watches
+    }
+
+    /// The ids of all questions, in their order, which are answered now. The memory of queries is free again.
+    pub(super) fn answer_questions(&mut self) -> Vec<u64> {
+        let tags = std::mem::take(&mut self.questions);
+        self.answered += tags.len();
+        let ids = tags.into_iter().filter_map(|tag| {
+            let call = std::mem::replace(self.calls.get_mut(&tag)?, PendingCall::Answered);
+            match call {
+                PendingCall::Query(SnapshotQuery { id, .. }, _) | PendingCall::Request { id, .. } => Some(id),
+                _ => None,
+            }
         });
-        queries.collect()
+        ids.collect()
+    }
+}
+
+impl PendingCall {
+    /// Whether its client is not to be left waiting.
+    fn is_question(&self) -> bool {
+        matches!(self, Self::Query(..) | Self::Request { acquire: Acquire::IfAvailable(_), .. })
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Watches {
     pub(super) due: Option<Instant>,
     /// Set once that time has come while too much waited to be written.
     pub(super) overdue: bool,
+    /// Whether the snapshot that waits for the store is out of date.
+    pub(super) outdated: bool,
 }
 
 #[derive(Debug)]
