@@ -19,7 +19,12 @@ use crate::engine::memory::MemoryReservation;
 /// Over a store, messages that depend on something not yet durable come later: messages about one name keep
 /// their order, and messages about different names need not. A request whose grant has to wait is answered as
 /// queued, and the grant follows as an effect. Other answers come when they may: their tags say which is
-/// which.
+/// which. Still, that an agent has joined comes before its end, and the loss of a lock before the answer to a
+/// release that finds it lost.
+///
+/// The end of an agent, and the answer to a release of a lock that is held, never wait. A grant or a loss
+/// that waited for the store when its agent ended never comes, and no more does the grant of a lock that was
+/// released before it could be announced.
 #[derive(Debug)]
 pub struct Port {
     bucket: Bucket,

@@ -21,7 +21,7 @@ impl LocalAgent {
         if !self.bucket.with(|state| state.is_alive(self.id)) {
             return Err(RequestError::AgentEnded);
         }
-        let reply = self.bucket.ask(Command::Snapshot, None, |_| {});
+        let reply = self.bucket.ask(Command::Snapshot, false, None, |_| {});
         let outcome = self.bucket.await_reply(reply, false).await;
         let Outcome::Snapshot(snapshot) = outcome.map_err(RequestError::unanswered)? else {
             unreachable!("a snapshot is answered with one");

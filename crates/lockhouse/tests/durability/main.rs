@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod bounds;
 mod cancel;
 mod commits;
 mod ends;
 mod gate;
 mod notices;
+mod order;
 mod recovery;
 mod sweep;
 mod tokens;

@@ -87,8 +87,14 @@ impl State {
     /// The changes that were sent are durable, and the next part of a sweep may follow. Replies are given
     /// back, to be sent once the mutex is free.
     pub(super) fn committed(&mut self, now: Now) -> Vec<Deferred> {
-        let deferred = self.outbox.committed();
-        let replies = deferred.into_iter().filter_map(|deferred| self.hand_over(deferred)).collect();
+        let mut replies = Vec::new();
+        for deferred in self.outbox.committed() {
+            if !self.is_moot(&deferred) {
+                replies.extend(self.hand_over(deferred));
+            }
+        }
+        let Self { withheld, outbox, .. } = self;
+        withheld.forget(|group| outbox.is_durable(group));
         self.sweep(now, usize::MAX);
         replies
     }
@@ -102,11 +108,6 @@ impl State {
             HeldAnswer::Waits => Ok(Some(settled)),
             HeldAnswer::TooMuchWaits(_) => Err(NotAsked::TooMuchWaits),
         }
-    }
-
-    /// How many commands wait for the store.
-    pub(crate) fn backlog(&self) -> usize {
-        self.outbox.len()
     }
 
     /// The house has lost its store, and with it every lock. The deferred messages are given back, to be

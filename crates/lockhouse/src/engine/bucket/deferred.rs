@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimRecord, Command, Conflict, Effect, FencingToken, Holder, LockRecord, Name,
-    NewLocks, NewReclaim, NewRequest, Outcome, OwnerRecord, Refusal, RequestId, SnapshotEntry, Unlock,
+    NameBuf, NewLocks, NewReclaim, NewRequest, Outcome, OwnerRecord, Refusal, RequestId, SnapshotEntry,
+    Unlock,
 };
 use lockhouse_store::{Scope, Write};
 use tokio::sync::oneshot;
@@ -38,6 +39,9 @@ impl MemorySize for Deferred {
             Self::Port { notice: Notice::Effect(Effect::Unavailable { refusal, .. }), .. } => {
                 bytes_of_refusal(refusal)
             }
+            Self::Port { notice: Notice::Effect(Effect::Lost { name, .. }), .. } => {
+                size_of::<NameBuf>() + name.as_name().as_wtf8().len()
+            }
             Self::Refusal { refusal, .. } => bytes_of_refusal(refusal),
             Self::Port { .. } | Self::Grant { .. } => 0,
         };
@@ -61,7 +65,7 @@ fn bytes_of_outcome(outcome: &Outcome) -> usize {
     }
 }
 
-fn bytes_of_refusal(refusal: &Refusal) -> usize {
+pub(super) fn bytes_of_refusal(refusal: &Refusal) -> usize {
     match refusal {
         Refusal::Unavailable { holders, .. } | Refusal::Busy { holders, .. } => bytes_of_holders(holders),
         Refusal::Claimed { holder } => bytes_of_holders(std::slice::from_ref(holder)),
@@ -98,6 +102,32 @@ pub(crate) enum DurableChange {
     NeedsRecovery,
     /// A lease of this length is about to be given.
     LongestLease { ms: u64 },
+}
+
+impl MemorySize for DurableChange {
+    /// Names count where notices about them wait, which share them; but for those that a change has many of.
+    fn bytes(&self) -> usize {
+        let heap = match self {
+            Self::Change(Change::OwnerOpened(record)) => {
+                record.label.len() + length(record.metadata.as_deref())
+            }
+            Self::Change(Change::OwnerEnded { names, .. }) => size_of_val(&**names),
+            Self::Change(Change::Locked(record)) => length(record.metadata.as_deref()),
+            Self::Change(Change::Claimed(record)) => {
+                record.claimant.len() + length(record.metadata.as_deref())
+            }
+            Self::Change(Change::Assigned(record)) => record.claimant.len(),
+            Self::Change(
+                Change::TokensReserved { .. }
+                | Change::Unlocked { .. }
+                | Change::Unclaimed { .. }
+                | Change::Unassigned { .. },
+            )
+            | Self::NeedsRecovery
+            | Self::LongestLease { .. } => 0,
+        };
+        size_of::<Self>() + heap
+    }
 }
 
 /// The subjects of an answer.

@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use lockhouse_core::{
-    AgentId, Command, Effect, Grant, Name, NewReclaim, NewRequest, Now, Outcome, Refusal, RequestStatus,
+    AgentId, Command, Effect, Grant, Name, NewReclaim, NewRequest, Now, Outcome, Refusal, RequestId,
+    RequestStatus,
 };
 use tokio::sync::oneshot;
 
 use crate::engine::bucket::deferred::{Deferred, DependsOn};
 use crate::engine::bucket::results::{NotAsked, Reply, RequestResult};
 use crate::engine::bucket::state::State;
+use crate::engine::bucket::withheld::Withheld;
 use crate::engine::commit::outbox::MemorySize;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::memory::MemoryReservation;
 use crate::loss::Loss;
-
-/// The most bytes that answers may take which wait for the store in one bucket.
-const WAITING_BYTES: usize = 16 << 20;
 
 /// What becomes of an answer.
 #[derive(Debug)]
@@ -41,34 +40,34 @@ impl State {
     ) -> HeldAnswer {
         let has_changed = self.outbox.is_open();
         let about = DependsOn::answer(command, &outcome, has_changed);
-        let waits = match &about {
-            DependsOn::Nothing => false,
-            DependsOn::Names(names, token) => self.outbox.holds(names, *token),
-            DependsOn::Everything => !self.outbox.is_idle(),
+        let (names, group) = match about {
+            DependsOn::Nothing => (Vec::new(), self.end_behind(command, &outcome)),
+            DependsOn::Names(names, token) => {
+                let group = self.outbox.group_of(&names, token);
+                (names, group)
+            }
+            DependsOn::Everything => (Vec::new(), self.outbox.latest()),
         };
         let deferred = deferred(outcome);
-        if !waits {
-            return HeldAnswer::Passes(deferred);
-        }
-        if !has_changed && let Err(refusal) = self.reserve_waiting(deferred.bytes()) {
+        let Some(group) = group else { return HeldAnswer::Passes(deferred) };
+        let bytes = deferred.bytes();
+        if !has_changed && let Err(refusal) = self.reserve_waiting(bytes) {
             return HeldAnswer::TooMuchWaits(refusal);
         }
-        let passes = match about {
-            DependsOn::Names(names, token) => self.outbox.hold(&names, token, deferred),
-            DependsOn::Nothing | DependsOn::Everything => self.outbox.hold_behind_all(deferred),
-        };
-        debug_assert!(passes.is_none(), "what has to wait is held");
+        self.outbox.keep(group, &names, deferred, bytes);
         HeldAnswer::Waits
     }
 
-    /// Reserves memory for an answer that is to wait for the store.
-    fn reserve_waiting(&mut self, bytes: usize) -> Result<(), Refusal> {
-        if self.outbox.bytes() + bytes > WAITING_BYTES {
-            return Err(Refusal::BudgetExceeded { limit: WAITING_BYTES });
+    /// The group behind which the answer has to stay that a lock is held no more: that it was lost is
+    /// announced before. Where no more may wait, the answer leaves, as it is never refused.
+    fn end_behind(&self, command: &Command<'_>, outcome: &Outcome) -> Option<u64> {
+        match (command, outcome) {
+            (Command::Release { request }, Outcome::Released { held: false }) => {
+                let group = self.withheld.end_of(*request)?;
+                self.check_waiting(size_of::<Deferred>()).ok().map(|()| group)
+            }
+            _ => None,
         }
-        // Answers that bring nothing along go on where the tenant has no memory left: a holder can still
-        // look.
-        if bytes <= size_of::<Deferred>() { Ok(()) } else { self.reserve_memory(|_| bytes) }
     }
 
     /// The answer to a caller: at once, or once it depends on nothing uncommitted. It holds that memory
@@ -145,9 +144,15 @@ impl State {
             notice: Notice::Answer { tag, outcome },
             memory: None,
         };
+        let joined = if let Outcome::Joined(agent) = outcome { Some(agent) } else { None };
         match self.hold_answer(command, outcome, deferred) {
             HeldAnswer::Passes(deferred) => _ = self.hand_over(deferred),
-            HeldAnswer::Waits => {}
+            HeldAnswer::Waits => {
+                if let (Some(agent), Some(group)) = (joined, self.outbox.latest()) {
+                    self.withheld.join(agent, group);
+                    self.outbox.charge(group, Withheld::BYTES);
+                }
+            }
             HeldAnswer::TooMuchWaits(refusal) => {
                 let notice = Notice::Answer { tag, outcome: Outcome::Refused(refusal) };
                 self.wakeups.wakers.extend(inbox.push(notice));
@@ -193,10 +198,11 @@ impl State {
             | Effect::AgentEnded { agent, .. }
             | Effect::Unavailable { agent, .. } => agent,
         };
-        let Some(Some(inbox)) = self.inboxes.get(agent.slot()) else { return self.deliver_here(effect) };
+        let Some(inbox) = self.inbox_of(agent) else { return self.deliver_here(effect) };
         let is_end = matches!(effect, Effect::AgentEnded { .. });
         if self.outbox.is_idle() && self.durability.is_announced() {
-            self.wakeups.wakers.extend(inbox.push(Notice::Effect(effect)));
+            let waker = inbox.push(Notice::Effect(effect));
+            self.wakeups.wakers.extend(waker);
         } else {
             let inbox = inbox.clone();
             self.deliver_to_port(inbox, effect);
@@ -213,19 +219,66 @@ impl State {
                 let name = self.manager.name_of(grant.request).map(Name::to_buf);
                 match &name {
                     Some(name) => self.hold_grant(&[name.as_name()], grant, deferred(effect)),
-                    None => self.outbox.hold_behind_all(deferred(effect)),
+                    None => self.hold_end(grant.request, self.outbox.latest(), &[], deferred(effect)),
                 }
             }
-            Effect::Lost { ref name, .. } => {
+            Effect::Lost { request, ref name, .. } => {
                 let name = name.clone();
-                self.outbox.hold(&[name.as_name()], 0, deferred(effect))
+                let group = self.outbox.group_of(&[name.as_name()], 0).max(self.withheld.end_of(request));
+                self.hold_end(request, group, &[name.as_name()], deferred(effect))
             }
             // Nothing of an agent is durable: its session ends with it, whatever the store does meanwhile.
-            Effect::AgentEnded { .. } => Some(deferred(effect)),
-            _ => self.outbox.hold_behind_all(deferred(effect)),
+            // Only that it has joined comes before.
+            Effect::AgentEnded { agent, .. } => {
+                let deferred = deferred(effect);
+                match self.withheld.join_of(agent) {
+                    Some(group) => {
+                        let bytes = deferred.bytes();
+                        self.outbox.keep(group, &[], deferred, bytes);
+                        None
+                    }
+                    None => Some(deferred),
+                }
+            }
+            Effect::Unavailable { agent, request, refusal } => {
+                let refusal = Box::new(self.fitting(*refusal));
+                self.outbox.hold_behind_all(deferred(Effect::Unavailable { agent, request, refusal }))
+            }
+            Effect::Change(_) | Effect::Recovered => unreachable!("these are of no agent"),
         };
         if let Some(deferred) = passes {
             self.hand_over(deferred);
+        }
+    }
+
+    /// Keeps a notice of a request that has ended until that group is durable, if it has to wait. Later
+    /// notices of the request wait as long.
+    fn hold_end(
+        &mut self,
+        request: RequestId,
+        group: Option<u64>,
+        names: &[Name<'_>],
+        deferred: Deferred,
+    ) -> Option<Deferred> {
+        let Some(group) = group else { return Some(deferred) };
+        let bytes = deferred.bytes() + Withheld::BYTES;
+        self.outbox.keep(group, names, deferred, bytes);
+        self.withheld.end(request, group);
+        None
+    }
+
+    /// Whether a message that has waited is of no more use to a port: its agent has ended, or has given back
+    /// what it is granted.
+    pub(super) fn is_moot(&self, deferred: &Deferred) -> bool {
+        let Deferred::Port { notice: Notice::Effect(effect), .. } = deferred else { return false };
+        match effect {
+            Effect::Granted { agent, grant: Grant { request, .. } } => {
+                !self.manager.is_alive(*agent)
+                    || (self.manager.status(*request) == RequestStatus::Ended
+                        && self.withheld.end_of(*request).is_none())
+            }
+            Effect::Lost { agent, .. } | Effect::Unavailable { agent, .. } => !self.manager.is_alive(*agent),
+            Effect::AgentEnded { .. } | Effect::Change(_) | Effect::Recovered => false,
         }
     }
 
@@ -252,9 +305,8 @@ impl State {
             }
             Effect::Unavailable { request, refusal, .. } => {
                 self.waiters.will_be_refused(request);
-                if let Some(deferred) =
-                    self.outbox.hold_behind_all(Deferred::Refusal { request, refusal: *refusal })
-                {
+                let refusal = self.fitting(*refusal);
+                if let Some(deferred) = self.outbox.hold_behind_all(Deferred::Refusal { request, refusal }) {
                     self.hand_over(deferred);
                 }
             }
@@ -277,6 +329,11 @@ impl State {
             Deferred::Reply { .. } => return Some(deferred),
         }
         None
+    }
+
+    /// The inbox of an agent of another process.
+    pub(super) fn inbox_of(&self, agent: AgentId) -> Option<&Arc<Inbox>> {
+        self.inboxes.get(agent.slot())?.as_ref()
     }
 
     /// Routes the notices of the agent to that inbox. An agent with an inbox is one of another process.

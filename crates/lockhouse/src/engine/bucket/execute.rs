@@ -27,9 +27,9 @@ impl Shared {
         command: Command<'_>,
         look: impl FnOnce(&Outcome),
     ) -> Result<Outcome, StoreError> {
-        self.check_writable()?;
+        self.environment.check_store()?;
         self.remember_runtime();
-        let reply = self.ask(command, None, look);
+        let reply = self.ask(command, true, None, look);
         self.await_reply(reply, true).await
     }
 
@@ -42,14 +42,8 @@ impl Shared {
         memory: Option<Arc<MemoryReservation>>,
     ) -> Result<Outcome, StoreError> {
         self.remember_runtime();
-        let reply = self.ask(command, memory, |_| {});
+        let reply = self.ask(command, false, memory, |_| {});
         self.await_reply(reply, false).await
-    }
-
-    /// Whether a change can be made durable, so that a command that makes one may be carried out.
-    pub(super) fn check_writable(self: &Arc<Self>) -> Result<(), StoreError> {
-        self.environment.check_store()?;
-        self.check_backlog()
     }
 
     /// The outcome once it may be told. The caller of a command that is written waits for a store that is
@@ -130,20 +124,10 @@ impl Shared {
         match why {
             NotAsked::IsOver => self.environment.why_unanswered(),
             NotAsked::TooMuchWaits => {
-                let why = "too many answers of this bucket wait for the store already".to_owned();
+                let why = "too much of this bucket waits for the store already".to_owned();
                 StoreError::Unavailable { why, retry_after: Duration::from_secs(1) }
             }
         }
-    }
-
-    /// Bounded, as a store may take long to answer.
-    fn check_backlog(self: &Arc<Self>) -> Result<(), StoreError> {
-        const GROUPS: usize = 100_000;
-        if self.with(|state| state.backlog()) < GROUPS {
-            return Ok(());
-        }
-        let why = format!("{GROUPS} commands of this bucket wait for the store already");
-        Err(StoreError::Unavailable { why, retry_after: Duration::from_secs(1) })
     }
 
     /// The time until then, for callers that have to come back.

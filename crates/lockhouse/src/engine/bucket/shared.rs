@@ -101,17 +101,21 @@ impl Shared {
         self.with(|state| state.handle(self.environment.clock.stamp(), command))
     }
 
-    /// Carries out a command. An answer that rests on something uncommitted waits, and holds that memory
-    /// meanwhile; `look` sees it before. Not asked: nothing has happened.
+    /// Carries out a command, which is written or not. An answer that rests on something uncommitted waits,
+    /// and holds that memory meanwhile; `look` sees it before. Not asked: nothing has happened.
     pub(crate) fn ask(
         self: &Arc<Self>,
         command: Command<'_>,
+        is_written: bool,
         memory: Option<Arc<MemoryReservation>>,
         look: impl FnOnce(&Outcome),
     ) -> Result<Reply, NotAsked> {
         self.with_housekeeping(|state| {
             if state.is_over() {
                 return Err(NotAsked::IsOver);
+            }
+            if is_written && state.has_backlog() {
+                return Err(NotAsked::TooMuchWaits);
             }
             let outcome = state.handle(self.environment.clock.stamp(), command);
             look(&outcome);
@@ -207,10 +211,14 @@ impl Shared {
             if !fits(state.manager()) {
                 return false;
             }
-            if let Some(ms) = lease_ms {
+            let room = if lease_ms.is_some() { state.check_waiting(0) } else { Ok(()) };
+            if let (Some(ms), Ok(())) = (lease_ms, &room) {
                 state.keep(DurableChange::LongestLease { ms });
             }
-            let outcome = state.handle(self.environment.clock.stamp(), command);
+            let outcome = match room {
+                Ok(()) => state.handle(self.environment.clock.stamp(), command),
+                Err(refusal) => Outcome::Refused(refusal),
+            };
             match outcome {
                 Outcome::Joined(agent) => state.route(agent, Some(inbox.clone())),
                 Outcome::Ended { alive: true } => {

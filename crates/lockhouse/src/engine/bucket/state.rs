@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Effect, Grant, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Refusal,
-    RequestId, RequestStatus,
+    Acquire, AgentId, Command, Effect, Grant, Instant, LockManager, NewAgent, NewRequest, Now, Outcome,
+    Refusal, RequestId, RequestStatus,
 };
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::durability::Durability;
 use crate::engine::bucket::retention::{Housekeeping, Retention};
 use crate::engine::bucket::wakeups::{ChangeSignal, Wakeups};
+use crate::engine::bucket::withheld::Withheld;
 use crate::engine::commit::outbox::Outbox;
 use crate::engine::inbox::Inbox;
 use crate::engine::memory::{BudgetExceeded, MemoryReservation};
@@ -36,6 +37,7 @@ pub(crate) struct State {
     pub(super) wakeups: Wakeups,
     /// The changes and messages that wait for the store. Always idle in a bucket that is not durable.
     pub(super) outbox: Outbox<DurableChange, Deferred>,
+    pub(super) withheld: Withheld,
     pub(super) durability: Durability,
     /// The group with the last part of a sweep, if the store has to keep it.
     swept_in: Option<u64>,
@@ -62,6 +64,7 @@ impl State {
             changes: ChangeSignal::default(),
             wakeups: Wakeups::default(),
             outbox,
+            withheld: Withheld::default(),
             durability,
             swept_in: None,
             retention: Retention::of(facts),
@@ -73,11 +76,16 @@ impl State {
         let now = self.stamp(now);
         let is_change = !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
         self.changes.is_due |= is_change;
-        if let Err(refusal) = self.reserve_memory(|manager| most_bytes(manager, &command)) {
+        let room = self.check_command(&command);
+        if let Err(refusal) = room.and_then(|()| self.reserve_memory(|manager| most_bytes(manager, &command)))
+        {
             return Outcome::Refused(refusal);
         }
         let outcome = self.manager.handle(now, command);
         self.deliver_effects();
+        if let Command::Request(NewRequest { name, .. }) = command {
+            self.note_request(name, &outcome);
+        }
         outcome
     }
 
@@ -86,10 +94,12 @@ impl State {
     pub(super) fn request(&mut self, now: Now, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         let now = self.stamp(now);
         self.changes.is_due = true;
+        self.check_request(request.agent, request.name, request.acquire == Acquire::Steal)?;
         self.reserve_memory(|_| request.most_bytes())?;
-        let outcome = self.manager.request_a_lock(now, request);
+        let outcome = self.manager.request_a_lock(now, request)?;
         self.deliver_effects();
-        outcome
+        self.note_request(request.name, &outcome);
+        Ok(outcome)
     }
 
     /// As [`handle`](Self::handle); whether the lock was held.
@@ -122,7 +132,8 @@ impl State {
     #[inline]
     pub(super) fn settle_memory(&mut self) {
         if let Some(memory) = &mut self.memory {
-            memory.settle(self.manager.bytes() + self.outbox.bytes());
+            // Changes are soon gone: kept for them, memory would be there for the next command unasked.
+            memory.settle(self.manager.bytes() + self.outbox.notice_bytes());
         }
     }
 

@@ -25,7 +25,7 @@ impl Shared {
     ) -> Result<StepResult, StoreError> {
         let is_written = release.is_some();
         if is_written {
-            self.check_writable()?;
+            self.environment.check_store()?;
         }
         self.remember_runtime();
         let now = self.environment.clock.stamp();
@@ -47,6 +47,9 @@ impl State {
     ) -> Result<(StepResult, Reply), NotAsked> {
         if self.is_over() {
             return Err(NotAsked::IsOver);
+        }
+        if release.is_some() && self.has_backlog() {
+            return Err(NotAsked::TooMuchWaits);
         }
         let touch = Command::Touch { owner };
         let touched = self.handle(now, touch);

@@ -19,7 +19,7 @@ use foldhash::fast::RandomState;
 use hashbrown::{Equivalent, HashMap};
 use lockhouse_core::{Name, NameBuf};
 
-/// The memory that a notice takes while it waits.
+/// The memory that a change or a notice takes while it waits.
 pub(crate) trait MemorySize {
     /// About so many bytes.
     fn bytes(&self) -> usize;
@@ -46,8 +46,9 @@ pub(crate) struct Outbox<C, N> {
     durable_mark: u64,
     /// Marks that are not durable yet, with their groups; both grow.
     marks: VecDeque<(u64, u64)>,
-    /// The memory of all notices that wait.
+    /// The memory of all groups, and the part that their notices take.
     bytes: usize,
+    notice_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -56,9 +57,12 @@ struct Group<C, N> {
     /// The names whose notices wait for this group, and some whose notices wait for a later group by now.
     names: Vec<NameBuf>,
     notices: Vec<N>,
+    /// The memory of all that, until the group is durable: changes that were sent are with the pipeline.
+    bytes: usize,
+    notice_bytes: usize,
 }
 
-impl<C, N: MemorySize> Outbox<C, N> {
+impl<C: MemorySize, N: MemorySize> Outbox<C, N> {
     /// An outbox of a bucket in whose store the mark `durable_mark` is durable: tokens up to it may be given.
     pub(crate) fn new(durable_mark: u64) -> Self {
         Self {
@@ -70,6 +74,7 @@ impl<C, N: MemorySize> Outbox<C, N> {
             durable_mark,
             marks: VecDeque::new(),
             bytes: 0,
+            notice_bytes: 0,
         }
     }
 
@@ -77,8 +82,9 @@ impl<C, N: MemorySize> Outbox<C, N> {
     /// [`close_group`](Self::close_group).
     pub(crate) fn change(&mut self, names: &[NameBuf], change: C) {
         let group = self.open_group();
+        self.charge(group, change.bytes());
         self.groups.back_mut().expect("a group was opened just now").changes.push(change);
-        names.iter().for_each(|name| self.wait(name.as_name(), group));
+        names.iter().for_each(|name| self.wait(name.clone(), group));
     }
 
     /// A change that allows the announcement of tokens up to `mark` once it is durable.
@@ -106,17 +112,31 @@ impl<C, N: MemorySize> Outbox<C, N> {
             return Some(notice);
         }
         let Some(group) = self.group_of(names, token) else { return Some(notice) };
-        names.iter().for_each(|name| self.wait(*name, group));
-        self.keep(group, notice);
+        let bytes = notice.bytes();
+        self.keep(group, names, notice, bytes);
         None
     }
 
-    /// Whether a notice that speaks of these names and of tokens up to `token` has to wait.
-    pub(crate) fn holds(&self, names: &[Name<'_>], token: u64) -> bool {
-        self.group_of(names, token).is_some()
+    /// Keeps a notice of so many bytes until that group is durable. Later notices about these names wait for
+    /// the group, too.
+    pub(crate) fn keep(&mut self, group: u64, names: &[Name<'_>], notice: N, bytes: usize) {
+        names.iter().for_each(|name| self.wait(name.to_buf(), group));
+        self.charge(group, bytes);
+        self.notice_bytes += bytes;
+        let group = &mut self.groups[(group - self.first) as usize];
+        group.notice_bytes += bytes;
+        group.notices.push(notice);
     }
 
-    fn group_of(&self, names: &[Name<'_>], token: u64) -> Option<u64> {
+    /// So many bytes more count until that group is durable.
+    pub(crate) fn charge(&mut self, group: u64, bytes: usize) {
+        debug_assert!(group >= self.first && group <= self.last(), "group {group} is not under way");
+        self.groups[(group - self.first) as usize].bytes += bytes;
+        self.bytes += bytes;
+    }
+
+    /// The group for which a notice that speaks of these names and of tokens up to `token` has to wait.
+    pub(crate) fn group_of(&self, names: &[Name<'_>], token: u64) -> Option<u64> {
         let longest = names.iter().filter_map(|name| self.names.get(&ByName(*name)).copied()).max();
         longest.max(self.reserved_by(token))
     }
@@ -124,20 +144,15 @@ impl<C, N: MemorySize> Outbox<C, N> {
     /// As [`hold`](Self::hold), but the notice waits for the latest group, even if that group changes none of
     /// its names. Later notices about these names wait for the latest group, too.
     pub(crate) fn hold_longest(&mut self, names: &[Name<'_>], notice: N) -> Option<N> {
-        if !self.is_idle() {
-            let group = self.last();
-            names.iter().for_each(|name| self.wait(*name, group));
-        }
-        self.hold_behind_all(notice)
+        let Some(group) = self.latest() else { return Some(notice) };
+        let bytes = notice.bytes();
+        self.keep(group, names, notice, bytes);
+        None
     }
 
     /// Keeps a notice that speaks of the whole bucket, or gives it back if it may leave now.
     pub(crate) fn hold_behind_all(&mut self, notice: N) -> Option<N> {
-        if self.is_idle() {
-            return Some(notice);
-        }
-        self.keep(self.last(), notice);
-        None
+        self.hold_longest(&[], notice)
     }
 
     /// Sends whole groups, oldest first, as long as they have at most `budget` changes together; one at
@@ -175,12 +190,14 @@ impl<C, N: MemorySize> Outbox<C, N> {
                 self.durable_mark = self.durable_mark.max(mark);
             }
             debug_assert!(group.changes.is_empty(), "group {number} was not taken whole");
-            self.bytes -= group.notices.iter().map(N::bytes).sum::<usize>();
+            self.bytes -= group.bytes;
+            self.notice_bytes -= group.notice_bytes;
             free.extend(group.notices);
         }
         self.sent = 0;
         if self.groups.is_empty() {
-            debug_assert!(self.names.is_empty() && self.marks.is_empty() && self.bytes == 0);
+            debug_assert!(self.names.is_empty() && self.marks.is_empty());
+            debug_assert!(self.bytes == 0 && self.notice_bytes == 0);
             self.give_memory_back();
         }
         free
@@ -191,7 +208,8 @@ impl<C, N: MemorySize> Outbox<C, N> {
     pub(crate) fn fenced(&mut self) -> Vec<N> {
         self.names.clear();
         self.marks.clear();
-        (self.sent, self.open, self.bytes) = (0, false, 0);
+        (self.sent, self.open) = (0, false);
+        (self.bytes, self.notice_bytes) = (0, 0);
         self.first += self.groups.len() as u64;
         let dropped = self.groups.drain(..).flat_map(|group| group.notices).collect();
         self.give_memory_back();
@@ -204,10 +222,16 @@ impl<C, N: MemorySize> Outbox<C, N> {
         self.groups.is_empty()
     }
 
-    /// The memory of all notices that wait, about.
+    /// The memory of all that waits, about.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The memory of all notices that wait, about.
+    #[inline]
+    pub(crate) fn notice_bytes(&self) -> usize {
+        self.notice_bytes
     }
 
     /// How many groups are not durable.
@@ -223,6 +247,11 @@ impl<C, N: MemorySize> Outbox<C, N> {
     /// Whether the present command has changed something.
     pub(crate) fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// The number of the latest group that is not durable.
+    pub(crate) fn latest(&self) -> Option<u64> {
+        if self.is_idle() { None } else { Some(self.last()) }
     }
 
     /// The number of the latest group.
@@ -242,20 +271,24 @@ impl<C, N: MemorySize> Outbox<C, N> {
 
     fn open_group(&mut self) -> u64 {
         if !std::mem::replace(&mut self.open, true) {
-            self.groups.push_back(Group { changes: Vec::new(), names: Vec::new(), notices: Vec::new() });
+            let (changes, names, notices) = (Vec::new(), Vec::new(), Vec::new());
+            self.groups.push_back(Group { changes, names, notices, bytes: 0, notice_bytes: 0 });
+            self.charge(self.last(), size_of::<Group<C, N>>());
         }
         self.last()
     }
 
     /// The notices of that name wait for that group, unless they wait for a later one already.
-    fn wait(&mut self, name: Name<'_>, group: u64) {
+    fn wait(&mut self, name: NameBuf, group: u64) {
         debug_assert!(group >= self.first && group <= self.last(), "group {group} is not under way");
-        match self.names.get_mut(&ByName(name)) {
+        match self.names.get_mut(&name) {
             Some(known) if *known >= group => return,
             Some(known) => *known = group,
-            None => _ = self.names.insert(name.to_buf(), group),
+            None => _ = self.names.insert(name.clone(), group),
         }
-        self.groups[(group - self.first) as usize].names.push(name.to_buf());
+        // Once here and once in the map; both share what is on the heap.
+        self.charge(group, 2 * size_of::<NameBuf>() + size_of::<u64>() + name.as_name().as_wtf8().len());
+        self.groups[(group - self.first) as usize].names.push(name);
     }
 
     /// The group that reserves that token, unless that is durable.
@@ -266,12 +299,6 @@ impl<C, N: MemorySize> Outbox<C, N> {
         let at = self.marks.partition_point(|(mark, _)| *mark < token);
         debug_assert!(at < self.marks.len(), "token {token} was never reserved");
         Some(self.marks.get(at).map_or_else(|| self.last(), |(_, group)| *group))
-    }
-
-    fn keep(&mut self, group: u64, notice: N) {
-        debug_assert!(group >= self.first && group <= self.last(), "group {group} is not under way");
-        self.bytes += notice.bytes();
-        self.groups[(group - self.first) as usize].notices.push(notice);
     }
 
     /// Frees the memory that a crowd of notices left behind.

@@ -19,6 +19,12 @@ impl MemorySize for u32 {
     }
 }
 
+impl MemorySize for u64 {
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
 fn outbox() -> Plain {
     Outbox::new(0)
 }
@@ -44,7 +50,7 @@ fn commit(outbox: &mut Plain, budget: usize) -> Vec<&'static str> {
     outbox.committed()
 }
 
-fn assert_forgot_everything<C, N: MemorySize>(outbox: &Outbox<C, N>) {
+fn assert_forgot_everything<C: MemorySize, N: MemorySize>(outbox: &Outbox<C, N>) {
     assert_eq!(outbox.bytes(), 0);
     assert!(outbox.is_idle() && outbox.unsent() == 0);
     assert!(outbox.groups.is_empty() && outbox.names.is_empty() && outbox.marks.is_empty());
@@ -70,6 +76,26 @@ fn a_notice_waits_for_the_last_change_of_its_name_and_other_names_pass() {
     assert!(commit(&mut outbox, 1).is_empty());
     assert_eq!(commit(&mut outbox, 1), ["about b"]);
     assert_eq!(commit(&mut outbox, 1), ["about a"]);
+    assert_forgot_everything(&outbox);
+}
+
+#[test]
+fn all_that_waits_counts_until_its_group_is_durable() {
+    let mut outbox = outbox();
+    let long = "n".repeat(1000);
+    command(&mut outbox, &[&long]);
+    let one = outbox.bytes();
+    assert!(one > 1000, "the name counts: {one}");
+    command(&mut outbox, &[&long]);
+    assert_eq!(outbox.bytes(), 2 * one, "in each group that it is in");
+    assert_eq!(outbox.hold_behind_all("snapshot"), None);
+    assert_eq!(outbox.bytes(), 2 * one + "snapshot".len());
+    outbox.charge(0, 5);
+    outbox.take(1, &mut Vec::new());
+    assert_eq!(outbox.bytes(), 2 * one + "snapshot".len() + 5, "changes that were sent are still there");
+    outbox.committed();
+    assert_eq!(outbox.bytes(), one + "snapshot".len());
+    assert_eq!(commit(&mut outbox, 1), ["snapshot"]);
     assert_forgot_everything(&outbox);
 }
 
