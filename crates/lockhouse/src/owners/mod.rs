@@ -294,7 +294,7 @@ impl Owner {
     ///
     /// [`LockError::OwnerEnded`], [`LockError::Lost`] with the locks that are gone, [`LockError::Store`].
     /// Nothing is given back then, unless it is [`StoreError::OutcomeUnknown`]: the step may have ended as it
-    /// should, and whoever takes back the locks that it has taken may take them from a step that is kept.
+    /// should, and to undo its locks would take them from a step that is kept.
     ///
     /// # Cancel safety
     ///

@@ -88,7 +88,8 @@ impl LockManager {
     ///
     /// The snapshot sees every request that this agent made before, and may be out of date by the time it is
     /// read. It shows nothing that is not durable and would have to be: while a change of the bucket is on
-    /// its way to the store, the snapshot waits for it. Without any it comes at once, whatever the store does.
+    /// its way to the store, the snapshot waits for it. Without any it comes at once, whatever the store
+    /// does.
     ///
     /// # Errors
     ///

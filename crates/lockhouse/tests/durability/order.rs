@@ -1,4 +1,4 @@
-//! What one agent is told comes in its order, whatever of it waits for the store.
+//! The messages to one agent come in their order, whatever of it waits for the store.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn the_loss_of_a_lock_is_announced_before_the_answer_to_its_release() {
     gate.open();
     settle().await;
     let notices = drained(&port);
-    let told: Vec<_> = notices
+    let received: Vec<_> = notices
         .iter()
         .filter(|notice| match notice {
             Notice::Effect(Effect::Granted { grant, .. }) => grant.request == first,
@@ -75,7 +75,7 @@ async fn the_loss_of_a_lock_is_announced_before_the_answer_to_its_release() {
         .collect();
     assert!(
         matches!(
-            told[..],
+            received[..],
             [
                 Notice::Effect(Effect::Granted { .. }),
                 Notice::Effect(Effect::Lost { reason: LossReason::Stolen, .. }),

@@ -12,8 +12,6 @@
 
 mod calls;
 mod notices;
-#[cfg(test)]
-mod outage_tests;
 mod outbound;
 mod pacing;
 mod queries;
@@ -29,6 +27,8 @@ pub(crate) use self::run::{busy, run};
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    mod outage;
 
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};

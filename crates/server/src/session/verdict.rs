@@ -63,7 +63,7 @@ pub(super) enum PendingCall {
     /// A snapshot for all watches up to that one, and the memory for it.
     Watches(u64, Arc<MemoryReservation>),
     /// A question that was answered without the bucket, as the store could not write. The bucket's answer is
-    /// still to come, and nobody waits for it.
+    /// still to come, and the client does not wait for it.
     Answered,
     /// Of the session's lease.
     Renewal,

@@ -1,5 +1,8 @@
 //! Outcomes and effects on their way to futures, guards and ports: the receiver of each, and the time.
 
+mod waiting;
+pub(super) mod withheld;
+
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -10,9 +13,9 @@ use lockhouse_core::{
 use tokio::sync::oneshot;
 
 use crate::engine::bucket::deferred::{Deferred, DependsOn};
+use crate::engine::bucket::delivery::withheld::Withheld;
 use crate::engine::bucket::results::{NotAsked, Reply, RequestResult};
 use crate::engine::bucket::state::State;
-use crate::engine::bucket::withheld::Withheld;
 use crate::engine::commit::outbox::MemorySize;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::memory::MemoryReservation;

@@ -18,9 +18,7 @@ pub(crate) mod retention;
 pub(crate) mod shared;
 mod state;
 pub(crate) mod steps;
-mod waiting;
 mod wakeups;
-mod withheld;
 
 use std::sync::Arc;
 use std::time::SystemTime;

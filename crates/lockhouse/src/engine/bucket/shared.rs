@@ -211,11 +211,11 @@ impl Shared {
             if !fits(state.manager()) {
                 return false;
             }
-            let room = if lease_ms.is_some() { state.check_waiting(0) } else { Ok(()) };
-            if let (Some(ms), Ok(())) = (lease_ms, &room) {
+            let checked = if lease_ms.is_some() { state.check_waiting(0) } else { Ok(()) };
+            if let (Some(ms), Ok(())) = (lease_ms, &checked) {
                 state.keep(DurableChange::LongestLease { ms });
             }
-            let outcome = match room {
+            let outcome = match checked {
                 Ok(()) => state.handle(self.environment.clock.stamp(), command),
                 Err(refusal) => Outcome::Refused(refusal),
             };

@@ -10,10 +10,10 @@ use lockhouse_core::{
 };
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
+use crate::engine::bucket::delivery::withheld::Withheld;
 use crate::engine::bucket::durability::Durability;
 use crate::engine::bucket::retention::{Housekeeping, Retention};
 use crate::engine::bucket::wakeups::{ChangeSignal, Wakeups};
-use crate::engine::bucket::withheld::Withheld;
 use crate::engine::commit::outbox::Outbox;
 use crate::engine::inbox::Inbox;
 use crate::engine::memory::{BudgetExceeded, MemoryReservation};
@@ -76,9 +76,9 @@ impl State {
         let now = self.stamp(now);
         let is_change = !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
         self.changes.is_due |= is_change;
-        let room = self.check_command(&command);
-        if let Err(refusal) = room.and_then(|()| self.reserve_memory(|manager| most_bytes(manager, &command)))
-        {
+        let checked = self.check_command(&command);
+        let reserved = checked.and_then(|()| self.reserve_memory(|manager| most_bytes(manager, &command)));
+        if let Err(refusal) = reserved {
             return Outcome::Refused(refusal);
         }
         let outcome = self.manager.handle(now, command);

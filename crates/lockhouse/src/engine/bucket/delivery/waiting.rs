@@ -14,10 +14,10 @@ use crate::engine::bucket::state::State;
 /// worth.
 ///
 /// Ends are never refused, whether by a command (a release, an abort, an undo, the end of an agent or of an
-/// owner that nobody learnt of) or by time. By them each request, lock, owner and claim that the bucket has
-/// by then adds at most its own end, one grant and one loss, and can do so only once: as nothing new begins,
-/// that is less than what the tables of the bucket take, for which it was charged.
-pub(super) const WAITING_BYTES: usize = 16 << 20;
+/// owner that no caller learnt of) or by time. By them each request, lock, owner and claim that the bucket
+/// has by then adds at most its own end, one grant and one loss, and can do so only once: as nothing new
+/// begins, that is less than what the tables of the bucket take, for which it was charged.
+const WAITING_BYTES: usize = 16 << 20;
 
 /// The most commands of a bucket that wait for the store, however small.
 const WAITING_GROUPS: usize = 100_000;
@@ -27,12 +27,12 @@ const NOTICES_OF_REQUEST: usize = 2 * size_of::<Deferred>() + size_of::<NameBuf>
 
 impl State {
     /// Whether a command that is written has to be refused.
-    pub(super) fn has_backlog(&self) -> bool {
+    pub(in crate::engine::bucket) fn has_backlog(&self) -> bool {
         self.outbox.len() >= WAITING_GROUPS || self.outbox.bytes() >= WAITING_BYTES
     }
 
     /// Whether so many bytes more may wait.
-    pub(super) fn check_waiting(&self, bytes: usize) -> Result<(), Refusal> {
+    pub(in crate::engine::bucket) fn check_waiting(&self, bytes: usize) -> Result<(), Refusal> {
         if self.outbox.bytes() + bytes > WAITING_BYTES {
             return Err(Refusal::BudgetExceeded { limit: WAITING_BYTES });
         }
@@ -40,7 +40,7 @@ impl State {
     }
 
     /// Reserves memory for an answer that is to wait for the store.
-    pub(super) fn reserve_waiting(&mut self, bytes: usize) -> Result<(), Refusal> {
+    pub(in crate::engine::bucket) fn reserve_waiting(&mut self, bytes: usize) -> Result<(), Refusal> {
         self.check_waiting(bytes)?;
         // Answers that bring nothing along go on where the tenant has no memory left: a holder can still
         // look.
@@ -48,7 +48,7 @@ impl State {
     }
 
     /// As [`check_request`](Self::check_request), of commands that make one.
-    pub(super) fn check_command(&self, command: &Command<'_>) -> Result<(), Refusal> {
+    pub(in crate::engine::bucket) fn check_command(&self, command: &Command<'_>) -> Result<(), Refusal> {
         match *command {
             Command::Request(NewRequest { agent, name, acquire, .. }) => {
                 self.check_request(agent, name, acquire == Acquire::Steal)
@@ -60,7 +60,12 @@ impl State {
 
     /// Whether a request may be made, as there is memory for its answer or its answer need not wait.
     #[inline]
-    pub(super) fn check_request(&self, agent: AgentId, name: Name<'_>, steals: bool) -> Result<(), Refusal> {
+    pub(in crate::engine::bucket) fn check_request(
+        &self,
+        agent: AgentId,
+        name: Name<'_>,
+        steals: bool,
+    ) -> Result<(), Refusal> {
         if self.outbox.is_idle() {
             return Ok(());
         }
@@ -79,7 +84,7 @@ impl State {
 
     /// A request was made. If it waits for a name whose notices have to wait, so will those that it gets.
     #[inline]
-    pub(super) fn note_request(&mut self, name: Name<'_>, outcome: &Outcome) {
+    pub(in crate::engine::bucket) fn note_request(&mut self, name: Name<'_>, outcome: &Outcome) {
         if !self.outbox.is_idle()
             && matches!(outcome, Outcome::Queued(_))
             && let Some(group) = self.outbox.group_of(&[name], 0)
@@ -88,9 +93,9 @@ impl State {
         }
     }
 
-    /// The refusal of a request that had to wait for the end of a recovery. It names nobody where there is no
-    /// memory for that.
-    pub(super) fn fitting(&self, refusal: Refusal) -> Refusal {
+    /// The refusal of a request that had to wait for the end of a recovery. It names no holder where there is
+    /// no memory for that.
+    pub(in crate::engine::bucket) fn fitting(&self, refusal: Refusal) -> Refusal {
         match refusal {
             Refusal::Unavailable { queued, .. }
                 if !self.outbox.is_idle() && self.check_waiting(bytes_of_refusal(&refusal)).is_err() =>

@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::state::Session;
-use super::tests::session;
-use super::verdict::Verdict;
+use super::super::state::Session;
+use super::super::verdict::Verdict;
+use super::session;
 use crate::Config;
 use crate::bounds::WAITING_ANSWERS;
 use crate::state::AppState;
@@ -128,15 +128,15 @@ async fn a_request_whose_answer_waits_for_the_store_counts_as_one_of_the_session
     let refused = texts(&mut session);
     assert_eq!((refused.len(), count(&refused, "one of at most 8 of a session")), (13, 13));
     outage.end(&mut session).await;
-    let told = texts(&mut session);
-    assert_eq!(count(&told, r#""type":"refused""#), 7, "{told:?}");
+    let sent = texts(&mut session);
+    assert_eq!(count(&sent, r#""type":"refused""#), 7, "{sent:?}");
     assert!(session.asked.is_empty());
     ask_for_n(&mut session, 23);
     assert_eq!(count(&texts(&mut session), r#""type":"refused""#), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_wait_for_the_store_are_few_and_are_told_as_unavailable() {
+async fn answers_that_wait_for_the_store_are_few_and_become_unavailable() {
     let (outage, mut session) = Outage::with_session(Config::default()).await;
     let most = WAITING_ANSWERS as u64;
     (3..3 + most).for_each(|n| ask_for_n(&mut session, n));
@@ -173,10 +173,10 @@ async fn while_a_snapshot_of_the_watches_waits_for_the_store_no_other_is_taken()
     watch(&mut session, 4);
     assert_eq!((session.asked.len(), texts(&mut session).len()), (waiting, 0));
     outage.end(&mut session).await;
-    let told = texts(&mut session).concat();
-    assert!(told.contains(r#""id":3"#) && !told.contains(r#""id":4"#), "it is from before the watch: {told}");
+    let sent = texts(&mut session).concat();
+    assert!(sent.contains(r#""id":3"#) && !sent.contains(r#""id":4"#), "it is from before the watch: {sent}");
     session.watches.due(Instant::now()).await;
     session.look_again();
-    let told = texts(&mut session).concat();
-    assert!(told.contains(r#""id":4"#) && told.contains(r#""name":"n""#), "{told}");
+    let sent = texts(&mut session).concat();
+    assert!(sent.contains(r#""id":4"#) && sent.contains(r#""name":"n""#), "{sent}");
 }
