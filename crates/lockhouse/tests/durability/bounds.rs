@@ -62,6 +62,7 @@ async fn changes_and_their_names_count_and_commands_are_refused_where_too_much_w
     let mut names: Vec<_> = (0..10_000).map(long).collect();
     let mut waiting = Vec::new();
     let refused = loop {
+        assert!(!names.is_empty(), "{} commands wait", waiting.len());
         let some: Vec<_> = names.split_off(names.len() - 50);
         let mut lock = Box::pin({
             let owner = owner.clone();
