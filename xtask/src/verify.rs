@@ -1,15 +1,16 @@
 //! `cargo xtask verify`: the quick gate. The command changes nothing but `target/`.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::Verdict;
-use crate::rings::dist;
+use crate::rings::{dist, interleavings};
 use crate::workspace::cargo::PROFILE;
 use crate::workspace::{shell, tree};
 
 pub(crate) fn run() -> Verdict {
     let root = tree::root()?;
-    let mut gates: Vec<Command> = lints().into_iter().map(|(_, gate)| gate).collect();
+    let mut gates: Vec<Command> = lints(&root).into_iter().map(|(_, gate)| gate).collect();
     // A debug build, whose assertions are checked.
     let quick_tests =
         ["test", "--quiet", "-p", "lockhouse-core", "-p", "lockhouse", "-p", "xtask", "-p", "lab"];
@@ -40,7 +41,7 @@ pub(crate) fn run() -> Verdict {
 }
 
 /// Format, lints and documentation of the Rust side, by name.
-pub(crate) fn lints() -> Vec<(&'static str, Command)> {
+pub(crate) fn lints(root: &Path) -> Vec<(&'static str, Command)> {
     let format = ["fmt", "--all", "--check"];
     let lint = [
         "clippy",
@@ -67,6 +68,7 @@ pub(crate) fn lints() -> Vec<(&'static str, Command)> {
     vec![
         ("format", cargo(&format)),
         ("lints", cargo(&lint)),
+        ("lints under the scheduler", interleavings::lint(&tree::target(root))),
         ("documentation", with_env(cargo(&document), "RUSTDOCFLAGS", "-D warnings")),
     ]
 }

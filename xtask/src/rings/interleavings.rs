@@ -27,9 +27,21 @@ pub(crate) fn target(of_others: &Path) -> PathBuf {
 
 /// Cargo on these tests, which are built below that folder.
 pub(crate) fn tests(of_others: &Path, profile: &[&str]) -> Command {
+    let mut cargo = under_the_scheduler(of_others, "test");
+    cargo.args(profile).args(["--package", NAME, "--lib", "--no-fail-fast"]);
+    cargo
+}
+
+/// Clippy on these tests and the library, as the scheduler runs it.
+pub(crate) fn lint(of_others: &Path) -> Command {
+    let mut cargo = under_the_scheduler(of_others, "clippy");
+    cargo.args(["--quiet", "--profile", PROFILE, "--package", NAME, "--all-targets", "--", "-D", "warnings"]);
+    cargo
+}
+
+fn under_the_scheduler(of_others: &Path, command: &str) -> Command {
     let mut cargo = Command::new("cargo");
-    cargo.arg("test").args(profile).args(["--package", NAME, "--lib", "--no-fail-fast", "--target-dir"]);
-    cargo.arg(target(of_others));
+    cargo.arg(command).arg("--target-dir").arg(target(of_others));
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     cargo.env("RUSTFLAGS", format!("{flags} --cfg shuttle").trim_start());
     cargo

@@ -189,7 +189,7 @@ fn last_lines(log: &Path) -> String {
 const LOG_LINES_SHOWN: usize = 400;
 
 fn lint(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    let mut gates = verify::lints();
+    let mut gates = verify::lints(run.root);
     gates.push(("client", verify::client_check()));
     let judged = gates.into_iter().map(|(name, mut gate)| {
         let passed = run.logged(&mut gate)?.is_success();
