@@ -242,9 +242,12 @@ impl<S: BuildHasher> LockManager<S> {
     pub fn handle_timeout_in_part(&mut self, due: Instant, now: impl Into<Now>, most: usize) -> bool {
         let now = now.into();
         let mut may_do = most;
-        while may_do > 0
-            && let Some(ended) = self.deadlines.pop_due(due)
-        {
+        while may_do > 0 {
+            // A large end comes first in its part.
+            if may_do < most && self.size_of_next_end(due) > may_do {
+                return false;
+            }
+            let Some(ended) = self.deadlines.pop_due(due) else { break };
             let before = self.table.entries.len();
             self.expire(now, ended);
             may_do = may_do.saturating_sub((before - self.table.entries.len()).max(1));

@@ -1,11 +1,15 @@
-//! Upper bounds of the memory that commands add to a manager.
+//! Upper bounds of the memory that commands add to a manager, and the sizes of steps that may be large.
 
 use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::recovery::most_bytes_of_fence;
+use super::tables::deadlines::Due;
+use super::tables::list::ByName;
 use super::tables::weights::{most_bytes_of_claim, most_bytes_of_entry, most_bytes_of_party};
-use crate::{Acquire, Command, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest};
+use crate::{
+    Acquire, AgentId, Command, Instant, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,
+};
 
 impl NewRequest<'_> {
     /// The most bytes that the request adds to [`LockManager::bytes`].
@@ -34,6 +38,36 @@ impl<S: BuildHasher> LockManager<S> {
             }
             _ => 0,
         }
+    }
+
+    /// How many requests and locks the command ends in one step, if that may be many; as many as `most` are
+    /// counted where they have to be.
+    pub fn size_of_step(&self, command: &Command<'_>, most: usize) -> usize {
+        match *command {
+            Command::End { agent } => self.size_of_agent(agent),
+            Command::Request(NewRequest { name, acquire: Acquire::Steal, .. }) => {
+                let held = self.table.find_name(name).map(|name| self.table.names[name].held);
+                held.map_or(0, |held| held.iter::<ByName>(&self.table.entries).take(most).count())
+            }
+            _ => 0,
+        }
+    }
+
+    /// How many requests and locks the next end by time ends in one step, if it is due.
+    pub fn size_of_next_end(&self, due: Instant) -> usize {
+        match self.deadlines.peek_due(due) {
+            Some(Due::Lease(party)) => self.size_of_agent(party),
+            Some(Due::Hold(_)) => 1,
+            None => 0,
+        }
+    }
+
+    /// An owner counts, too: its locks end in parts where they are many.
+    fn size_of_agent(&self, agent: AgentId) -> usize {
+        self.table.parties.get(agent.slot).filter(|party| party.serial == agent.serial).map_or(0, |party| {
+            let count = party.count as usize;
+            if party.owner.is_some() { count.min(self.limits.locks_ended_at_once) } else { count }
+        })
     }
 
     /// Locks that the owner already has add nothing.

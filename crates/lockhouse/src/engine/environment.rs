@@ -34,6 +34,8 @@ pub(crate) struct Bounds {
     pub(crate) limits: Limits,
     /// In memory, in all buckets of each tenant; none: as much as comes.
     pub(crate) memory: Option<MemoryBudget>,
+    /// Whether large steps block their worker thread in place.
+    pub(crate) block_in_place: bool,
 }
 
 impl Environment {

@@ -50,14 +50,22 @@ impl Inbox {
         Self { capacity, state: Mutex::default() }
     }
 
+    /// Takes note of an agent that joins or ends, as the notice says, which may be pushed later.
+    pub(crate) fn note(&self, notice: &Notice) {
+        match notice {
+            Notice::Answer { outcome: Outcome::Joined(agent), .. } => {
+                self.state.lock().agents.insert(*agent);
+            }
+            Notice::Effect(Effect::AgentEnded { agent, .. }) => {
+                self.state.lock().agents.remove(agent);
+            }
+            _ => {}
+        }
+    }
+
     /// Called under the bucket's mutex, which gives the order. The waker is to be woken after it.
     pub(crate) fn push(&self, notice: Notice) -> Option<Waker> {
         let mut inbox = self.state.lock();
-        match &notice {
-            Notice::Answer { outcome: Outcome::Joined(agent), .. } => _ = inbox.agents.insert(*agent),
-            Notice::Effect(Effect::AgentEnded { agent, .. }) => _ = inbox.agents.remove(agent),
-            _ => {}
-        }
         if inbox.notices.len() < self.capacity {
             inbox.notices.push_back(notice);
         } else {

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::Waker;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Holder, LockManager, NewRequest, Outcome};
@@ -92,8 +91,7 @@ impl Port {
 
     /// Answers a command that was not even carried out.
     pub(crate) fn answer(&self, tag: u64, outcome: Outcome) {
-        let waker = self.bucket.0.with(|_| self.inbox.push(Notice::Answer { tag, outcome }));
-        waker.into_iter().for_each(Waker::wake);
+        self.bucket.0.with(|state| state.announce(&self.inbox, Notice::Answer { tag, outcome }));
     }
 
     /// Moves all notices to `into`; never waits.

@@ -25,7 +25,8 @@ pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
 
 /// The options of a house with those bounds.
 pub(crate) fn house_options(settings: &LimitSettings) -> Options {
-    Options::new().limits(bucket_limits(settings)).memory_budget(&MemoryBudget::new(settings.table_bytes()))
+    let options = Options::new().limits(bucket_limits(settings)).block_in_place(true);
+    options.memory_budget(&MemoryBudget::new(settings.table_bytes()))
 }
 
 /// The limits that `welcome` announces.

@@ -44,6 +44,11 @@ impl Deadlines {
         self.0.first().map(|(at, _)| *at)
     }
 
+    /// The next one, if it is due.
+    pub(crate) fn peek_due(&self, now: Instant) -> Option<Due> {
+        self.0.first().filter(|(at, _)| *at <= now).map(|(_, due)| *due)
+    }
+
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Due> {
         let (at, _) = self.0.first()?;
         if *at > now {

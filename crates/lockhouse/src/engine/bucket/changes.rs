@@ -1,5 +1,6 @@
 //! The changes of a bucket on their way to the store, and how they end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use lockhouse_core::{Change, Command, Now, Outcome};
@@ -10,7 +11,7 @@ use crate::engine::bucket::delivery::HeldAnswer;
 use crate::engine::bucket::durability::{Announcement, Durability};
 use crate::engine::bucket::results::NotAsked;
 use crate::engine::bucket::state::State;
-use crate::engine::inbox::{Inbox, Notice};
+use crate::engine::inbox::Notice;
 use crate::loss::Loss;
 
 impl State {
@@ -120,11 +121,10 @@ impl State {
         self.durability = Durability::Lost(why);
         self.wakeups.wakers.extend(self.waiters.wake_all());
         self.wakeups.listeners.extend(self.waiters.lose_all());
-        let mut notified: Vec<&Arc<Inbox>> = Vec::new();
-        for inbox in self.inboxes.iter().flatten() {
-            if !notified.iter().any(|known| Arc::ptr_eq(known, inbox)) {
-                self.wakeups.wakers.extend(inbox.push(Notice::Over(why)));
-                notified.push(inbox);
+        let mut notified = HashSet::new();
+        for inbox in self.inboxes.clone().iter().flatten() {
+            if notified.insert(Arc::as_ptr(inbox)) {
+                self.announce(inbox, Notice::Over(why));
             }
         }
         self.outbox.fenced()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimRecord, Command, Conflict, Effect, FencingToken, Holder, LockRecord, Name,
     NameBuf, NewLocks, NewReclaim, NewRequest, Outcome, OwnerRecord, Refusal, RequestId, SnapshotEntry,
-    Unlock,
+    Unlock, VoidLocks,
 };
 use lockhouse_store::{Scope, Write};
 use tokio::sync::oneshot;
@@ -89,6 +89,17 @@ fn bytes_of_assignment(assignment: &AssignmentRecord) -> usize {
     size_of::<AssignmentRecord>() + assignment.name.as_name().as_wtf8().len() + assignment.claimant.len()
 }
 
+fn bytes_of_void(which: &VoidLocks) -> usize {
+    let heap = |name: &NameBuf| name.as_name().as_wtf8().len();
+    match which {
+        VoidLocks::OfEnded(_) => 0,
+        VoidLocks::AllBut { spared, .. } => size_of_val(&**spared) + spared.iter().map(heap).sum::<usize>(),
+        VoidLocks::These(locks) => {
+            size_of_val(&**locks) + locks.iter().map(|(name, _)| heap(name)).sum::<usize>()
+        }
+    }
+}
+
 fn length(text: Option<&str>) -> usize {
     text.map_or(0, str::len)
 }
@@ -117,9 +128,11 @@ impl MemorySize for DurableChange {
                 record.claimant.len() + length(record.metadata.as_deref())
             }
             Self::Change(Change::Assigned(record)) => record.claimant.len(),
+            Self::Change(Change::LocksVoided { which, .. }) => bytes_of_void(which),
             Self::Change(
                 Change::TokensReserved { .. }
                 | Change::Unlocked { .. }
+                | Change::LocksSwept { .. }
                 | Change::Unclaimed { .. }
                 | Change::Unassigned { .. },
             )

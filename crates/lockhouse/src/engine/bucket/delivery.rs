@@ -136,8 +136,7 @@ impl State {
         if self.outbox.is_idle()
             && (self.durability.is_announced() || !matches!(outcome, Outcome::Granted(_)))
         {
-            self.wakeups.wakers.extend(inbox.push(Notice::Answer { tag, outcome }));
-            return;
+            return self.announce(inbox, Notice::Answer { tag, outcome });
         }
         if let Outcome::Granted(grant) = outcome {
             return self.answer_grant(inbox, tag, command, grant);
@@ -158,7 +157,7 @@ impl State {
             }
             HeldAnswer::TooMuchWaits(refusal) => {
                 let notice = Notice::Answer { tag, outcome: Outcome::Refused(refusal) };
-                self.wakeups.wakers.extend(inbox.push(notice));
+                self.announce(inbox, notice);
             }
         }
     }
@@ -176,7 +175,7 @@ impl State {
             None => Outcome::Queued(grant.request),
             Some(_) => Outcome::Granted(grant),
         };
-        self.wakeups.wakers.extend(inbox.push(Notice::Answer { tag, outcome }));
+        self.announce(inbox, Notice::Answer { tag, outcome });
     }
 
     /// Keeps a grant that goes to a port, or gives it back.
@@ -203,11 +202,10 @@ impl State {
         };
         let Some(inbox) = self.inbox_of(agent) else { return self.deliver_here(effect) };
         let is_end = matches!(effect, Effect::AgentEnded { .. });
+        let inbox = inbox.clone();
         if self.outbox.is_idle() && self.durability.is_announced() {
-            let waker = inbox.push(Notice::Effect(effect));
-            self.wakeups.wakers.extend(waker);
+            self.announce(&inbox, Notice::Effect(effect));
         } else {
-            let inbox = inbox.clone();
             self.deliver_to_port(inbox, effect);
         }
         if is_end {
@@ -321,7 +319,7 @@ impl State {
     /// Delivers a message that may leave. A reply is given back, to be sent once the mutex is free.
     pub(super) fn hand_over(&mut self, deferred: Deferred) -> Option<Deferred> {
         match deferred {
-            Deferred::Port { inbox, notice, .. } => self.wakeups.wakers.extend(inbox.push(notice)),
+            Deferred::Port { inbox, notice, .. } => self.announce(&inbox, notice),
             Deferred::Grant { request, token } => {
                 let is_held = self.manager.status(request) != RequestStatus::Ended;
                 self.wakeups.wakers.extend(self.waiters.granted(request, token, is_held));

@@ -6,11 +6,13 @@ use std::time::SystemTime;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Refusal, RequestId,
+    Acquire, AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Refusal, RequestId,
     RequestStatus,
 };
 use lockhouse_store::{Scope, Write};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
+use tokio::task::block_in_place;
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::delivery::HeldAnswer;
@@ -26,6 +28,9 @@ use crate::engine::sync::Mutex;
 use crate::engine::ticket::Tickets;
 use crate::engine::waiters::Wait;
 use crate::loss::Loss;
+
+/// A step that ends so many requests and locks is large.
+const LARGE_STEP: usize = 10_000;
 
 /// The part of a bucket that all its handles share.
 #[derive(Debug)]
@@ -131,7 +136,7 @@ impl Shared {
     /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
     #[inline]
     pub(crate) fn request(self: &Arc<Self>, request: &NewRequest<'_>, waker: &Waker) -> RequestResult {
-        self.with(|state| {
+        let make = |state: &mut State| {
             let now = self.stamp(state, request.max_hold_ms.is_some());
             let outcome = state.request(now, request);
             match outcome {
@@ -143,7 +148,12 @@ impl Shared {
                 }
                 outcome => state.made_rarer(now, request, outcome, waker),
             }
-        })
+        };
+        if request.acquire != Acquire::Steal {
+            return self.with(make);
+        }
+        let size = |state: &State| state.manager().size_of_step(&Command::Request(*request), LARGE_STEP);
+        self.in_place(size, || self.with(make))
     }
 
     /// Releases the lock of a guard; why it was lost, if it was.
@@ -207,7 +217,8 @@ impl Shared {
             self.remember_runtime();
         }
         let lease_ms = self.unknown_lease(&command);
-        self.with(|state| {
+        let size = |state: &State| state.manager().size_of_step(&command, LARGE_STEP);
+        let submit = |state: &mut State| {
             if !fits(state.manager()) {
                 return false;
             }
@@ -232,10 +243,11 @@ impl Shared {
             let has_joined = matches!(outcome, Outcome::Joined(_));
             state.answer(inbox, tag, &command, outcome);
             if let Some(why) = state.loss().filter(|_| has_joined) {
-                state.wakeups.wakers.extend(inbox.push(Notice::Over(why)));
+                state.announce(inbox, Notice::Over(why));
             }
             true
-        })
+        };
+        self.in_place(size, || self.with(submit))
     }
 
     /// Looks at all there is, for a port. The answer holds that memory as long as it waits.
@@ -251,7 +263,7 @@ impl Shared {
                 HeldAnswer::Waits => {}
                 HeldAnswer::TooMuchWaits(refusal) => {
                     let notice = Notice::Answer { tag, outcome: Outcome::Refused(refusal) };
-                    state.wakeups.wakers.extend(inbox.push(notice));
+                    state.announce(inbox, notice);
                 }
             }
         });
@@ -273,17 +285,39 @@ impl Shared {
 
     /// Ends an agent of this process, whose futures and guards are then notified.
     pub(crate) fn end(self: &Arc<Self>, agent: AgentId) {
-        self.with(|state| {
+        let end = |state: &mut State| {
             state.forget_requests_of(agent);
             state.handle(self.environment.clock.stamp(), Command::End { agent });
-        });
+        };
+        let size = |state: &State| state.manager().size_of_step(&Command::End { agent }, LARGE_STEP);
+        self.in_place(size, || self.with(end));
+    }
+
+    /// Runs a step apart from the other tasks of its worker thread, if it is large and the house does so.
+    fn in_place<T>(&self, size: impl FnOnce(&State) -> usize, step: impl FnOnce() -> T) -> T {
+        let runs_apart = self.environment.bounds.block_in_place
+            && size(&self.state.lock()) >= LARGE_STEP
+            && Handle::try_current().is_ok_and(|at| at.runtime_flavor() == RuntimeFlavor::MultiThread);
+        if runs_apart { block_in_place(step) } else { step() }
     }
 
     /// Runs under the mutex. Whom that wakes is woken after it, as a waker may come back for the mutex.
     #[inline]
     pub(crate) fn with<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
+        let (result, mut has_more) = self.hold(run);
+        while has_more {
+            // Others may use the bucket in between.
+            ((), has_more) = self.hold(State::announce_more);
+        }
+        result
+    }
+
+    /// One hold of the mutex; whether there are notices still to be announced.
+    #[inline]
+    pub(super) fn hold<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> (T, bool) {
         let mut state = self.state.lock();
         let result = run(&mut state);
+        let has_more = state.end_announcements();
         state.settle_memory();
         let has_first_deadline = !state.is_ticked && state.manager().next_timeout().is_some();
         state.is_ticked |= has_first_deadline;
@@ -301,7 +335,7 @@ impl Shared {
         if more > 0 {
             self.house.enqueue(self, is_to_send, more);
         }
-        result
+        (result, has_more)
     }
 
     /// Lets the ticker run in this runtime, should this use of the bucket set a deadline.
@@ -316,11 +350,13 @@ impl Shared {
     /// A tick of the lease clock, which ends at most so many; whether deadlines are left, and whether all
     /// ended that had to.
     pub(crate) fn tick(self: &Arc<Self>, due: Instant, most: usize) -> (bool, bool) {
-        self.with_housekeeping(|state| {
+        let tick = |state: &mut State| {
             let is_done = state.time_has_passed(due, self.environment.clock.stamp(), most);
             state.is_ticked = state.manager().next_timeout().is_some();
             (state.is_ticked, is_done)
-        })
+        };
+        let size = |state: &State| state.manager().size_of_next_end(due);
+        self.in_place(size, || self.with_housekeeping(tick))
     }
 
     /// As [`with`](Self::with), for changes that the house may have to know of. The house is notified of

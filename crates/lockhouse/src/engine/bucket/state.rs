@@ -9,6 +9,7 @@ use lockhouse_core::{
     Refusal, RequestId, RequestStatus,
 };
 
+use crate::engine::bucket::announcements::Announcements;
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::delivery::withheld::Withheld;
 use crate::engine::bucket::durability::Durability;
@@ -35,6 +36,7 @@ pub(crate) struct State {
     pub(super) inboxes: Vec<Option<Arc<Inbox>>>,
     pub(super) changes: ChangeSignal,
     pub(super) wakeups: Wakeups,
+    pub(super) announcements: Announcements,
     /// The changes and messages that wait for the store. Always idle in a bucket that is not durable.
     pub(super) outbox: Outbox<DurableChange, Deferred>,
     pub(super) withheld: Withheld,
@@ -63,6 +65,7 @@ impl State {
             inboxes: Vec::new(),
             changes: ChangeSignal::default(),
             wakeups: Wakeups::default(),
+            announcements: Announcements::default(),
             outbox,
             withheld: Withheld::default(),
             durability,

@@ -56,7 +56,7 @@ impl House {
 
     /// An empty house with bounds of one's own, which hold for each bucket.
     pub fn with_limits(limits: Limits) -> Self {
-        Self::with_clock(Bounds { limits, memory: None }, Clock::new())
+        Self::with_clock(Bounds { limits, ..Bounds::default() }, Clock::new())
     }
 
     /// An empty house in memory, with bounds or a clock of one's own.

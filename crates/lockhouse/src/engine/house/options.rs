@@ -82,6 +82,15 @@ impl Options {
         self
     }
 
+    /// Whether a step that ends 10,000 requests and locks or more, such as the end of an agent with so many
+    /// or a steal from so many, [blocks in place](tokio::task::block_in_place): other tasks of its worker
+    /// thread then go on in another one. For programs that use the house on a multi-threaded runtime, and in
+    /// no [`LocalSet`](tokio::task::LocalSet), where such a step panics.
+    pub fn block_in_place(mut self, blocks: bool) -> Self {
+        self.bounds.block_in_place = blocks;
+        self
+    }
+
     /// A clock that is moved on by hand.
     pub fn clock(mut self, clock: &ManualClock) -> Self {
         self.clock = Some(clock.clone());
