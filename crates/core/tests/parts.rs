@@ -26,7 +26,8 @@ impl World {
         let names: Vec<NameBuf> = (0..MANY).map(|n| NameBuf::new(&format!("n/{n}")).unwrap()).collect();
         for names in names.chunks(PART) {
             let locks: Vec<_> = names.iter().map(|name| (name.as_name(), Mode::Exclusive)).collect();
-            let locked = manager.handle(NOW, Command::Lock(NewLocks { owner, locks: &locks, metadata: None }));
+            let locked =
+                manager.handle(NOW, Command::Lock(NewLocks { owner, locks: &locks, metadata: None }));
             assert!(matches!(locked, Outcome::Locked(_)), "{locked:?}");
         }
         let mut world = Self { manager, owner, names };

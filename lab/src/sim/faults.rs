@@ -240,6 +240,9 @@ impl Stage {
         if let Some(epoch) = self.disk.ledger(Ledger::repeated_epoch) {
             self.journal.breach(format!("epoch {epoch} came after one that is as high"));
         }
+        if self.disk.ledger(Ledger::has_void_locks) {
+            self.journal.count("ended in mid-sweep");
+        }
         if let Some(name) = self.disk.ledger(|ledger| ledger.passed_on_while_void().cloned()) {
             self.journal.breach(format!("{name:?} became another's while a void lock kept it"));
         }

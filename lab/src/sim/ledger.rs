@@ -99,6 +99,11 @@ impl Ledger {
         self.repeated
     }
 
+    /// Whether a sweep is under way.
+    pub(crate) fn has_void_locks(&self) -> bool {
+        !self.void.is_empty()
+    }
+
     /// A name that became another's before the end of a void lock was stored, if there was one.
     pub(crate) fn passed_on_while_void(&self) -> Option<&NameBuf> {
         self.passed_on.as_ref()

@@ -100,6 +100,7 @@ const EXPECTED: &[&str] = &[
     "store: takes failed",
     "takeover",
     "unclean stop",
+    "ended in mid-sweep",
     "unknown: fenced",
     "web: aborted",
     "web: agent ended",
