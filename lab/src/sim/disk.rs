@@ -123,7 +123,8 @@ impl Disk {
         Ok(above.mark)
     }
 
-    fn draw(&self, bound: u64) -> u64 {
+    /// A random number up to this one.
+    pub(crate) fn draw(&self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.random.lock().next_u64() % (bound + 1) }
     }
 }

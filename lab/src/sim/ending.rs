@@ -34,8 +34,8 @@ impl Stage {
             }
             web_clients
                 .iter_mut()
-                .filter(|web_client| web_client.has_no_session())
-                .for_each(|web_client| web_client.act(life, random));
+                .filter(|web_client| web_client.is_without_session())
+                .for_each(|web_client| web_client.connect_if_need_be(life, random));
             self.pass(25);
             self.clients_receive();
         }
@@ -43,11 +43,11 @@ impl Stage {
 
     fn clients_leave(&mut self) {
         for _ in 0..ROUNDS {
-            let Self { life, owner_clients, claim_clients, workers, web_clients, .. } = self;
+            let Self { life, owner_clients, claim_clients, workers, web_clients, random, .. } = self;
             owner_clients.iter_mut().for_each(|owner_client| owner_client.leave(life));
             claim_clients.iter_mut().for_each(|claim_client| claim_client.leave(life));
             workers.iter_mut().for_each(|worker| worker.leave(life));
-            web_clients.iter_mut().for_each(|web_client| web_client.leave(life));
+            web_clients.iter_mut().for_each(|web_client| web_client.leave(life, random));
             let have_left = owner_clients.iter().all(OwnerClient::has_left)
                 && claim_clients.iter().all(ClaimClient::has_left)
                 && workers.iter().all(Worker::has_left)

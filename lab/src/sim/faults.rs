@@ -9,7 +9,7 @@ use super::clients::web_client::RemoteWebClient;
 use super::fault_plan;
 use super::ledger::Ledger;
 use super::look;
-use super::schedule::{Displaced, STEP_MS, Stage};
+use super::schedule::{Displaced, STEP_MS, Stage, own_lease_ms};
 use super::server::{LONGEST_LEASE_MS, ServerLife};
 use crate::history::record::What;
 
@@ -112,7 +112,7 @@ impl Stage {
         if is_lost {
             self.journal.count("restore: database lost");
             // Only the operator knows how long the leases were that it gave.
-            self.lease_ms = self.lease_ms.max(LONGEST_LEASE_MS);
+            self.leases.earlier_ms = LONGEST_LEASE_MS;
         }
         self.restores.count += 1;
         self.restores.last = Some(chosen);
@@ -129,7 +129,7 @@ impl Stage {
         let ms = 100 + self.random.below(2000) as u64;
         for _ in 0..ms / STEP_MS {
             self.journal.advance(STEP_MS);
-            self.web_clients.iter_mut().for_each(|web_client| web_client.nothing_comes(&self.journal));
+            self.web_clients.iter_mut().for_each(|web_client| web_client.nothing_comes(&self.journal, None));
         }
         self.life.stand_still(ms / STEP_MS * STEP_MS);
         if let Some(displaced) = &self.displaced {
@@ -153,7 +153,8 @@ impl Stage {
     fn link_is_cut(&mut self) {
         self.fails("link is cut");
         let (at, ms) = (self.random.below(self.web_clients.len()), 50 + self.random.below(600) as u64);
-        self.web_clients[at].cut(self.journal.now_ms(), ms);
+        let Self { web_clients, journal, random, .. } = self;
+        web_clients[at].cut(journal, ms, random);
     }
 
     fn faults_calm_down(&mut self) {
@@ -204,7 +205,7 @@ impl Stage {
     fn is_down(&mut self, ms: u64) {
         for _ in 0..ms / STEP_MS {
             self.journal.advance(STEP_MS);
-            self.web_clients.iter_mut().for_each(|web_client| web_client.nothing_comes(&self.journal));
+            self.web_clients.iter_mut().for_each(|web_client| web_client.nothing_comes(&self.journal, None));
         }
     }
 
@@ -224,7 +225,8 @@ impl Stage {
         self.disk.set_slowest(0);
         self.disk.set_faults(fault_plan::while_it_begins(&mut self.random));
         let number = self.life.server.number + 1;
-        ServerLife::begin(&self.journal, &self.disk, number, self.lease_ms, self.calendar_ms)
+        self.leases.own_ms = own_lease_ms(&mut self.random);
+        ServerLife::begin(&self.journal, &self.disk, number, self.leases, self.calendar_ms)
     }
 
     /// Checks that the new life finds all that was confirmed as durable.

@@ -12,7 +12,9 @@ use super::clients::worker::Worker;
 use super::disk::Disk;
 use super::fault_plan;
 use super::journal::{Journal, Written};
-use super::server::{LONGEST_WAIT_MS, Place, ServerLife, places};
+use super::server::{
+    LONGEST_LEASE_MS, LONGEST_WAIT_MS, Leases, Place, SHORTEST_LEASE_MS, ServerLife, places,
+};
 use crate::history::record::What;
 
 /// The least that a schedule has.
@@ -31,7 +33,7 @@ pub(super) struct Stage {
     pub(super) claim_clients: Vec<ClaimClient>,
     pub(super) workers: Vec<Worker>,
     pub(super) web_clients: Vec<RemoteWebClient>,
-    pub(super) lease_ms: u64,
+    pub(super) leases: Leases,
     pub(super) calendar_ms: i64,
     pub(super) restores: Restores,
     /// How long the tasks of the present life had run when the disk began to hang.
@@ -78,8 +80,9 @@ impl Stage {
         let mut random = Random::new(seed);
         let (journal, disk) = (Arc::new(Journal::new(with_notes)), Disk::new(random.next_u64()));
         let places = places();
-        let lease_ms = if random.percent(70) { 300 } else { 0 };
-        let life = ServerLife::begin(&journal, &disk, 1, lease_ms, 0)?;
+        let earlier_ms = if random.percent(70) { SHORTEST_LEASE_MS } else { 0 };
+        let leases = Leases { own_ms: own_lease_ms(&mut random), earlier_ms };
+        let life = ServerLife::begin(&journal, &disk, 1, leases, 0)?;
         journal.write(What::ServerStarted { epoch: "1".to_owned() });
         // Most clients meet in the first bucket.
         let mut place = |nth: usize| {
@@ -102,7 +105,7 @@ impl Stage {
             claim_clients,
             workers,
             web_clients,
-            lease_ms,
+            leases,
             calendar_ms,
             restores: Restores::default(),
             hangs_since_ms: None,
@@ -175,7 +178,8 @@ impl Stage {
                 displaced.life.run(step);
             }
             self.journal.advance(step);
-            self.web_clients.iter_mut().for_each(|web_client| web_client.time_has_passed(&self.life));
+            let Self { web_clients, life, random, .. } = self;
+            web_clients.iter_mut().for_each(|web_client| web_client.time_has_passed(life, random));
         }
     }
 
@@ -213,5 +217,11 @@ fn one_of<'a, T>(all: &'a mut [T], random: &mut Random) -> &'a mut T {
     &mut all[at]
 }
 
-/// A tenth of the shortest lease is a bit more.
+/// The lease that a life of the server gives.
+pub(super) fn own_lease_ms(random: &mut Random) -> u64 {
+    let longer_ms = LONGEST_LEASE_MS - SHORTEST_LEASE_MS;
+    SHORTEST_LEASE_MS + if random.percent(80) { 0 } else { random.below(longer_ms as usize + 1) as u64 }
+}
+
+/// A tenth of the shortest lease is twice as long.
 pub(super) const STEP_MS: u64 = 25;

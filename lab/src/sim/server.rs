@@ -1,17 +1,24 @@
 //! Lives of the server: each is a house on a runtime of its own, with a clock of its own, over the one disk.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use lockhouse::{
     Bucket, BucketKey, FencingToken, House, Limits, ManualClock, OpenError, Options, OwnerError, StoreError,
     StoreState,
 };
+use lockhouse_server::{Config, Lease, LimitSettings, Server, router};
 use lockhouse_store::{Scope, Store, TakeError};
 use parking_lot::Mutex;
+use random::Random;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
@@ -133,6 +140,10 @@ impl ServerHandle {
 pub(crate) struct ServerLife {
     pub(crate) server: ServerHandle,
     pub(crate) clock: ManualClock,
+    /// What serves the clients far away: sessions and all before them.
+    sessions: Arc<Server>,
+    routes: Router,
+    ticks: RefCell<Ticks>,
     runtime: Option<Runtime>,
     link: Arc<DiskLink>,
     /// How long the tasks have run.
@@ -145,7 +156,7 @@ impl ServerLife {
         journal: &Arc<Journal>,
         disk: &Arc<Disk>,
         number: u64,
-        lease_ms: u64,
+        leases: Leases,
         calendar_ms: i64,
     ) -> Result<Self, String> {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -157,22 +168,44 @@ impl ServerLife {
         // Two locks are many in every other life.
         let limits =
             Limits { locks_ended_at_once: if number.is_multiple_of(2) { 1 } else { 60 }, ..Limits::DEFAULT };
-        let lease = Duration::from_millis(lease_ms);
-        let options = Options::new().lease(lease).clock(&clock).store_timeout(STORE_TIMEOUT).limits(limits);
+        let earlier = Duration::from_millis(leases.earlier_ms);
+        let options = Options::new().lease(earlier).clock(&clock).store_timeout(STORE_TIMEOUT).limits(limits);
         let opening =
             runtime.block_on(async { tokio::time::timeout(PATIENCE, open(link.clone(), options)).await });
         let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;
+        let lease = Lease::new(Duration::from_millis(leases.own_ms)).map_err(|error| error.to_string())?;
+        let sessions = Server::of(Config { lease, limits: LIMITS, ..Config::default() }, house.clone());
+        let routes = router(sessions.clone());
         let (journal, disk) = (journal.clone(), disk.clone());
         let epoch = disk.ledger(Ledger::epoch);
+        let ticks = RefCell::new(Ticks { next_ms: TICK_MS, random: Random::new(disk.draw(u64::MAX - 1)) });
         let server = ServerHandle { house, number, epoch, journal, disk, is_displaced: Arc::default() };
-        Ok(Self { server, clock, runtime: Some(runtime), link, ran_ms: Cell::new(0) })
+        let (runtime, ran_ms) = (Some(runtime), Cell::new(0));
+        Ok(Self { server, clock, sessions, routes, ticks, runtime, link, ran_ms })
     }
 
     /// Runs all tasks until they wait, and then for this time.
     pub(crate) fn run(&self, ms: u64) {
         self.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
-        self.clock.advance(Duration::from_millis(ms));
         self.ran_ms.set(self.ran_ms.get() + ms);
+        self.clock.advance_without_tick(Duration::from_millis(ms));
+        if self.ticks.borrow_mut().is_due(self.ran_ms()) {
+            self.clock.stand_still(Duration::ZERO);
+        }
+    }
+
+    /// Serves this connection.
+    pub(crate) fn serve(&self, connection: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+        let service = TowerToHyperService::new(self.routes.clone());
+        let serving =
+            http1::Builder::new().serve_connection(TokioIo::new(connection), service).with_upgrades();
+        // A client that breaks off in the middle of its handshake is no fault of the server.
+        self.runtime().spawn(async move { drop(serving.await) });
+    }
+
+    /// Whether the server has a session with that id.
+    pub(crate) fn has_session(&self, id: &str) -> bool {
+        self.sessions.has_session(id)
     }
 
     /// How long the tasks have run.
@@ -200,10 +233,6 @@ impl ServerLife {
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let answer = self.runtime().block_on(async { tokio::time::timeout(PATIENCE, future).await });
         answer.unwrap_or_else(|_| panic!("nothing comes of it in ten minutes"))
-    }
-
-    pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
-        self.runtime().enter()
     }
 
     /// Asks something; the answer is there later.
@@ -266,8 +295,53 @@ impl ServerLife {
     }
 }
 
-/// The longest lease that any client asks for.
-pub(crate) const LONGEST_LEASE_MS: u64 = 600;
+/// The lengths of leases in a life.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leases {
+    /// Of those that it gives.
+    pub(crate) own_ms: u64,
+    /// Of those that lives before it have given, as far as the operator knows.
+    pub(crate) earlier_ms: u64,
+}
+
+/// The ticks of the lease clock, which come late like those of a busy process.
+#[derive(Debug)]
+struct Ticks {
+    /// How long the tasks have run by the next one.
+    next_ms: u64,
+    random: Random,
+}
+
+impl Ticks {
+    fn is_due(&mut self, ran_ms: u64) -> bool {
+        let is_due = ran_ms >= self.next_ms;
+        if is_due {
+            let late_ms = if self.random.percent(50) { 0 } else { self.random.below(LATEST_TICK_MS) as u64 };
+            self.next_ms = ran_ms + TICK_MS + late_ms;
+        }
+        is_due
+    }
+}
+
+/// The interval of the lease clock's ticks.
+const TICK_MS: u64 = 100;
+
+/// Ticks are less late than that.
+const LATEST_TICK_MS: usize = 400;
+
+/// After a deadline a lease ends with the second tick at the latest.
+pub(crate) const LATEST_END_MS: u64 = 2 * (TICK_MS + LATEST_TICK_MS as u64);
+
+/// The shortest lease that a server gives, and the longest of a simulated one.
+pub(crate) const SHORTEST_LEASE_MS: u64 = 500;
+pub(crate) const LONGEST_LEASE_MS: u64 = 800;
+
+/// Times that are longer than every lease prove nothing of a session.
+const LIMITS: LimitSettings = LimitSettings {
+    hello_timeout: Duration::from_secs(1),
+    write_timeout: Duration::from_millis(100),
+    ..LimitSettings::DEFAULT
+};
 
 /// How long an answer of the store is waited for.
 const STORE_TIMEOUT: Duration = Duration::from_millis(100);

@@ -111,6 +111,13 @@ impl ManualClock {
         self.tick();
     }
 
+    /// Moves time on without a tick, as while the next tick of a running clock is not there yet, or is late.
+    /// Nothing ends by time before the next [`stand_still`](Self::stand_still), which is one tick, be it of
+    /// no time, or [`advance`](Self::advance).
+    pub fn advance_without_tick(&self, by: Duration) {
+        self.0.ms.fetch_add(by.as_millis() as u64, Ordering::AcqRel);
+    }
+
     /// Sets the calendar, so many milliseconds ahead of this clock or, if negative, behind it; at first they
     /// are the same.
     pub fn set_calendar(&self, ahead_ms: i64) {
@@ -248,7 +255,7 @@ impl Clock {
     #[cfg(test)]
     pub(crate) fn advance(&self, by_ms: u64) {
         if let System::Manual(clock) = &self.system {
-            clock.0.ms.fetch_add(by_ms, Ordering::AcqRel);
+            clock.advance_without_tick(Duration::from_millis(by_ms));
         }
     }
 }

@@ -139,6 +139,11 @@ impl Server {
         self.state.sessions.len()
     }
 
+    /// Whether there is a session with that id, with or without a connection.
+    pub fn has_session(&self, id: &str) -> bool {
+        self.state.sessions.has(id)
+    }
+
     /// The number of connections.
     pub fn connection_count(&self) -> usize {
         self.state.limiter.connections()

@@ -109,6 +109,11 @@ impl SessionRegistry {
         self.entries.lock().len()
     }
 
+    /// Whether there is a session with that id.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.entries.lock().contains_key(id)
+    }
+
     fn find(&self, scope: &BucketKey, resume: &Resume<'_>) -> Lookup {
         let sessions = self.entries.lock();
         let Some(entry) = sessions.get(&*resume.session) else { return Lookup::Nothing };

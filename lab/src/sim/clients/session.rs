@@ -1,268 +1,382 @@
-//! A session of a remote client: the server's side of it, the frames on the wire, and the client's own view
-//! of its lease.
+//! The client's side of a session: it speaks the protocol with the server's own code, frame by frame, over
+//! connections that come and go, and keeps its own view of its lease.
+//!
+//! ```text
+//!   RemoteWebClient ─▶ Session ─▶ WebSocket ─▶ link: slow, stalled, broken ─▶ router, session (the real ones)
+//!                                                └─▶ Listener: told before durable?
+//! ```
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod connection;
+mod link;
+mod listener;
+
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use lockhouse::core::{
-    AgentId, Command, Effect, EndReason, Grant, LossReason, NewAgent, Outcome, Refusal, RequestId,
+use lockhouse::core::{FencingToken, HolderKind, Mode};
+use lockhouse_wire::{
+    ClientCall, ClientFrame, Envelope, ErrorCode, FatalCode, Hello, LostReason, Resume, ServerEvent,
+    ServerFrame, SnapshotPage, SnapshotQuery, Ticket, Welcome,
 };
-use lockhouse::{FencingToken, Notice, Port};
-use parking_lot::Mutex;
+use random::Random;
 
-use crate::sim::ledger::Ledger;
-use crate::sim::server::{Place, ServerHandle, ServerLife, Started};
+use self::connection::{Connection, Input};
+pub(super) use self::link::Break;
+use self::listener::Told;
+use crate::sim::server::{Place, ServerHandle, ServerLife};
 
-/// The frames that the client receives.
+/// What has come for the client.
 #[derive(Debug)]
 pub(super) enum Frame {
-    Joined,
-    Granted { tag: u64, request: RequestId, token: FencingToken, ticket: Option<String> },
-    Refused { tag: u64, refusal: Box<Refusal> },
-    Lost { tag: u64, reason: LossReason },
-    Ended,
+    /// A new session; the locks of the one before are held until then at most.
+    Began { until: Option<u64> },
+    Granted { tag: u64, token: FencingToken, ticket: Option<Ticket<'static>> },
+    Refused { tag: u64, code: Option<ErrorCode> },
+    Lost { tag: u64, reason: LostReason },
+    /// The tokens of all web locks that are held.
+    Snapshot { tag: u64, tokens: Vec<u64> },
 }
 
-/// A session. Tags of reclaims are odd, those of requests even; 1 is the beginning, and no client waits for
-/// an answer with 0.
+/// A session, with a connection or between two of them. Tags are the ids of the protocol: those of reclaims
+/// are odd, all others even.
 #[derive(Debug)]
 pub(super) struct Session {
-    port: Arc<Port>,
-    shared: Arc<Shared>,
-    lease_ms: u64,
-    /// When the client sent its last sign of life, and when the last that the server has confirmed.
-    sent_ms: u64,
-    confirmed_ms: u64,
-    task: Started<()>,
-}
-
-/// The state that is shared with the task of the server.
-#[derive(Debug, Default)]
-struct Shared {
-    frames: Mutex<VecDeque<Frame>>,
-    requests: Mutex<Requests>,
-    agent: Mutex<Option<AgentId>>,
-    /// Until when the client counts on its lease.
-    deadline_ms: AtomicU64,
-    has_ended: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Requests {
-    tags: HashMap<RequestId, u64>,
-    ids: HashMap<u64, RequestId>,
+    place: Place,
+    label: String,
+    connection: Option<Connection>,
+    /// None before the first welcome.
+    known: Option<Known>,
+    told: Arc<Told>,
+    frames: VecDeque<Frame>,
     /// Reclaims that must be refused.
     void: HashSet<u64>,
+    /// The pages so far of the snapshots that are not complete.
+    pages: Vec<(u64, Vec<Shown>)>,
 }
 
-/// The tag of the beginning.
-const JOIN: u64 = 1;
+/// The state that outlives a connection.
+#[derive(Debug)]
+struct Known {
+    id: String,
+    secret: String,
+    /// The life of the server that has the session.
+    life: u64,
+    lease_ms: u64,
+    /// The number of the last numbered frame to the server.
+    seq: u64,
+    unacknowledged: VecDeque<(u64, ClientCall<'static>)>,
+    /// The number of the last such frame from the server, and how many came since the last acknowledgement.
+    received: u64,
+    since_ack: u64,
+    /// The pongs whose arrival the server has not confirmed, and when each was sent.
+    pongs: VecDeque<(u64, u64)>,
+    /// When the client sent the last sign of life whose arrival the server has confirmed.
+    confirmed_ms: u64,
+}
 
-/// The interval of the server's pings, as a part of the lease.
-const BEATS_PER_LEASE: u64 = 10;
+/// A session that its client has given up, and the server perhaps not yet.
+#[derive(Debug)]
+pub(super) struct Orphan {
+    pub(super) id: String,
+    pub(super) lease_ms: u64,
+    /// How long the tasks of the server had run by then.
+    pub(super) since_ms: u64,
+}
+
+/// A web lock in a snapshot.
+#[derive(Debug)]
+struct Shown {
+    name: String,
+    mode: Mode,
+    token: u64,
+}
+
+/// The agent of each session.
+pub(super) const AGENT: u64 = 1;
+
+/// A client acknowledges after so many numbered frames, if it sends nothing else.
+const ACK_AFTER: u64 = 16;
 
 impl Session {
-    /// The client sends its hello.
-    pub(super) fn begin(life: &ServerLife, place: &Place, label: &str, lease_ms: u64) -> Self {
-        let _guard = life.enter();
-        let server = &life.server;
-        let port = Arc::new(server.bucket(place).port(10_000));
-        let now = server.journal.now_ms();
-        port.submit(JOIN, Command::Join(NewAgent { client_id: label, lease_ms: Some(lease_ms) }));
-        let shared = Arc::new(Shared::default());
-        let (to, on) = (port.clone(), shared.clone());
-        let task = Task { server: server.clone(), place: place.clone(), port: to, shared: on, lease_ms };
-        let task = life.start(task.run());
-        let session = Self { port, shared, lease_ms, sent_ms: now, confirmed_ms: now, task };
-        session.set_deadline();
+    /// The client connects for the first time.
+    pub(super) fn begin(life: &ServerLife, place: &Place, label: &str, random: &mut Random) -> Self {
+        let mut session = Self {
+            place: place.clone(),
+            label: label.to_owned(),
+            connection: None,
+            known: None,
+            told: Arc::default(),
+            frames: VecDeque::new(),
+            void: HashSet::new(),
+            pages: Vec::new(),
+        };
+        session.connect_if_need_be(life, random);
         session
     }
 
-    pub(super) fn port(&self) -> &Port {
-        &self.port
+    /// Connects, and asks for the session that it has, if it has one.
+    pub(super) fn connect_if_need_be(&mut self, life: &ServerLife, random: &mut Random) {
+        if self.connection.is_some() {
+            return;
+        }
+        let resume = self.known.as_ref().map(|known| Resume {
+            session: known.id.clone().into(),
+            secret: known.secret.clone().into(),
+            received: known.received,
+        });
+        if resume.is_some() {
+            life.server.journal.count("web: connects again");
+        }
+        let hello = Hello { credential: None, client: None, resume };
+        let hello = Envelope::new(ClientFrame::Hello(hello)).to_text();
+        self.connection = Some(Connection::open(life, &self.place, &self.told, hello, random));
     }
 
-    /// Known once the server has said welcome.
-    pub(super) fn agent(&self) -> Option<AgentId> {
-        *self.shared.agent.lock()
+    /// Whether the server has welcomed the present connection.
+    pub(super) fn is_open(&self) -> bool {
+        self.connection.as_ref().is_some_and(Connection::is_welcomed)
     }
 
-    /// Everything that has come.
-    pub(super) fn read(&self) -> VecDeque<Frame> {
-        std::mem::take(&mut *self.shared.frames.lock())
+    /// Whether the session has begun.
+    pub(super) fn is_known(&self) -> bool {
+        self.known.is_some()
     }
 
-    /// Whether something has come that was not read yet.
+    /// Whether the server has written something of weight that the client has not read.
     pub(super) fn has_unread(&self) -> bool {
-        !self.shared.frames.lock().is_empty()
+        self.known.as_ref().is_some_and(|known| self.told.seq() > known.received)
     }
 
-    /// The server's identity of that request, if it is known.
-    pub(super) fn request_of(&self, tag: u64) -> Option<RequestId> {
-        self.shared.requests.lock().ids.get(&tag).copied()
+    /// Past this the client ends the session itself; none before it has begun.
+    pub(super) fn deadline_ms(&self) -> Option<u64> {
+        self.known.as_ref().map(Known::deadline_ms)
     }
 
     /// Notes that this reclaim must be refused.
-    pub(super) fn is_void(&self, tag: u64) {
-        self.shared.requests.lock().void.insert(tag);
+    pub(super) fn is_void(&mut self, tag: u64) {
+        self.void.insert(tag);
     }
 
-    /// A ping came if one is due: it confirms the last answer, and is answered.
-    pub(super) fn beat(&mut self, now_ms: u64) {
-        let Some(agent) = self.agent() else { return };
-        if now_ms >= self.sent_ms + self.lease_ms / BEATS_PER_LEASE {
-            self.confirmed_ms = self.sent_ms;
-            self.sent_ms = now_ms;
-            self.set_deadline();
-            self.port.submit(0, Command::Renew { agent });
+    /// Sends a numbered frame, now or with the next connection.
+    pub(super) fn call(&mut self, call: ClientCall<'static>) {
+        let Some(known) = &mut self.known else { return };
+        known.seq += 1;
+        known.unacknowledged.push_back((known.seq, call.clone()));
+        let frame = ClientFrame::Numbered { seq: known.seq, call };
+        if let Some(connection) = self.connection.as_mut().filter(|connection| connection.is_welcomed()) {
+            known.since_ack = 0;
+            connection.send(&Envelope { ack: known.received, frame });
         }
     }
 
-    /// Past this the client ends the session itself.
-    pub(super) fn deadline_ms(&self) -> u64 {
+    /// Asks for a snapshot; false if there is no connection for it.
+    pub(super) fn query(&mut self, tag: u64) -> bool {
+        let query = SnapshotQuery { id: tag, detail: true, name: None };
+        let is_open = self.is_open();
+        self.say(ClientFrame::Query(query));
+        is_open
+    }
+
+    /// Ends the session, and with it all that it holds.
+    pub(super) fn bye(&mut self) {
+        self.say(ClientFrame::Bye);
+    }
+
+    fn say(&mut self, frame: ClientFrame<'_>) {
+        if let Some(connection) = self.connection.as_mut().filter(|connection| connection.is_welcomed()) {
+            connection.send(&Envelope::new(frame));
+        }
+    }
+
+    /// Nothing passes between client and server, or everything does again.
+    pub(super) fn set_stalled(&self, is_stalled: bool) {
+        if let Some(connection) = &self.connection {
+            connection.wire.set_stalled(is_stalled);
+        }
+    }
+
+    /// The connection breaks off, and with it all that is on its way.
+    pub(super) fn break_off(&mut self, how: Break, random: &mut Random) {
+        if let Some(connection) = self.connection.take() {
+            connection.wire.break_off(how, random);
+        }
+        self.pages.clear();
+    }
+
+    /// The connection is gone, with all that was on its way to the client.
+    pub(super) fn disconnect(&mut self) {
+        self.connection = None;
+        self.pages.clear();
+    }
+
+    /// The client goes away.
+    pub(super) fn abandon(self, life: &ServerLife) -> Option<Orphan> {
+        let known = self.known.filter(|known| known.life == life.server.number)?;
+        Some(Orphan { id: known.id, lease_ms: known.lease_ms, since_ms: life.ran_ms() })
+    }
+
+    /// A client that counts on its session has it.
+    pub(super) fn is_missed(&self, life: &ServerLife) -> bool {
+        let now = life.server.journal.now_ms();
+        self.known.as_ref().is_some_and(|known| {
+            known.life == life.server.number && now < known.deadline_ms() && !life.has_session(&known.id)
+        })
+    }
+
+    /// Everything that has come.
+    pub(super) fn read(&mut self, server: &ServerHandle) -> VecDeque<Frame> {
+        while let Some(connection) = &mut self.connection {
+            match connection.next(server.journal.now_ms()) {
+                Input::Nothing => break,
+                Input::Text(text) => self.frame(server, &text),
+                Input::Closed => self.disconnect(),
+            }
+        }
+        std::mem::take(&mut self.frames)
+    }
+
+    fn frame(&mut self, server: &ServerHandle, text: &str) {
+        let Ok(Envelope { ack, frame }) = Envelope::<ServerFrame<'_>>::parse(text) else { return };
+        if let Some(known) = &mut self.known {
+            known.acknowledged(ack);
+        }
+        match frame {
+            ServerFrame::Welcome(welcome) => self.welcome(server, welcome),
+            ServerFrame::Numbered { seq, event } => self.numbered(server, seq, event),
+            ServerFrame::Snapshot(page) => self.page(server, page),
+            ServerFrame::Ping { n, answered } => self.ping(server, n, answered),
+            ServerFrame::Fatal { code: FatalCode::LeaseExpired, .. } => {
+                if self.deadline_ms().is_some_and(|deadline| server.journal.now_ms() < deadline) {
+                    server.journal.breach("a lease was told as over, but its client counts on it");
+                }
+            }
+            ServerFrame::Fatal { code, problem } => {
+                server.strange(format!("a connection ends: {}: {problem}", code.word()));
+            }
+            ServerFrame::Ack | ServerFrame::Closing => {}
+        }
+    }
+
+    fn welcome(&mut self, server: &ServerHandle, welcome: Welcome<'_>) {
+        let Some(connection) = &mut self.connection else { return };
+        let hello_ms = connection.is_welcomed_now();
+        let now = server.journal.now_ms();
+        if let Some(known) = self.known.as_mut().filter(|_| welcome.resumed) {
+            server.journal.count("web: resumed");
+            known.confirmed_ms = known.confirmed_ms.max(hello_ms);
+            known.pongs.clear();
+            known.acknowledged(welcome.received);
+            for (seq, call) in known.unacknowledged.clone() {
+                let frame = ClientFrame::Numbered { seq, call };
+                connection.send(&Envelope { ack: known.received, frame });
+            }
+            return;
+        }
+        let until = self.deadline_ms();
+        let was_here = self.known.as_ref().is_some_and(|known| known.life == server.number);
+        if was_here && until.is_some_and(|until| now < until) {
+            server.journal.breach("a session was not resumed, but its client counts on it");
+        }
+        if welcome.resumed {
+            server.strange("a session was resumed that nobody asked for");
+        }
+        self.void.clear();
+        self.known = Some(Known {
+            id: welcome.session.into_owned(),
+            secret: welcome.secret.into_owned(),
+            life: server.number,
+            lease_ms: welcome.lease_ms,
+            seq: 0,
+            unacknowledged: VecDeque::new(),
+            received: 0,
+            since_ack: 0,
+            pongs: VecDeque::new(),
+            confirmed_ms: hello_ms,
+        });
+        self.call(ClientCall::Join { agent: AGENT, client_id: self.label.clone().into() });
+        self.frames.push_back(Frame::Began { until });
+    }
+
+    /// A ping confirms pongs before it, and is answered.
+    fn ping(&mut self, server: &ServerHandle, n: u64, answered: u64) {
+        let (Some(known), Some(connection)) = (&mut self.known, &mut self.connection) else { return };
+        while let Some((_, sent_ms)) = known.pongs.pop_front_if(|(of, _)| *of <= answered) {
+            known.confirmed_ms = known.confirmed_ms.max(sent_ms);
+        }
+        known.pongs.push_back((n, server.journal.now_ms()));
+        known.since_ack = 0;
+        connection.send(&Envelope { ack: known.received, frame: ClientFrame::Pong { n } });
+    }
+
+    fn numbered(&mut self, server: &ServerHandle, seq: u64, event: ServerEvent<'_>) {
+        let (Some(known), Some(connection)) = (&mut self.known, &mut self.connection) else { return };
+        if seq != known.received + 1 {
+            return server.strange(format!("frame {seq} came after frame {}", known.received));
+        }
+        known.received = seq;
+        known.since_ack += 1;
+        if known.since_ack >= ACK_AFTER {
+            known.since_ack = 0;
+            connection.send(&Envelope { ack: seq, frame: ClientFrame::Ack });
+        }
+        let frame = match event {
+            ServerEvent::Granted { id: tag, token, ticket } => {
+                if self.void.contains(&tag) {
+                    return server
+                        .journal
+                        .breach(format!("token {token} was brought back with a void ticket"));
+                }
+                Frame::Granted { tag, token, ticket: ticket.map(Ticket::into_owned) }
+            }
+            ServerEvent::Refused { id: tag, .. } => Frame::Refused { tag, code: None },
+            ServerEvent::Lost { id, .. } if self.void.remove(&id) => {
+                return server.journal.count("web: void tickets refused");
+            }
+            ServerEvent::Lost { id: tag, reason } => Frame::Lost { tag, reason },
+            ServerEvent::Error { id: Some(tag), code, .. } if !self.void.contains(&tag) => {
+                Frame::Refused { tag, code: Some(code) }
+            }
+            event => return server.strange(format!("{event:?}")),
+        };
+        self.frames.push_back(frame);
+    }
+
+    fn page(&mut self, server: &ServerHandle, page: SnapshotPage<'_>) {
+        let SnapshotPage { id, held, more, .. } = page;
+        let mut shown = match self.pages.iter().position(|(of, _)| *of == id) {
+            Some(at) => self.pages.swap_remove(at).1,
+            None => Vec::new(),
+        };
+        shown.extend(held.into_iter().filter_map(|entry| {
+            let detail = entry.detail?;
+            let lockhouse_wire::EntryPlace::Held(token) = detail.place else { return None };
+            let name = entry.name.as_name().as_str()?.to_owned();
+            let is_web = detail.kind == HolderKind::Web;
+            is_web.then_some(Shown { name, mode: entry.mode, token: token.get() })
+        }));
+        if more {
+            return self.pages.push((id, shown));
+        }
+        for (nth, one) in shown.iter().enumerate() {
+            let excludes = |other: &Shown| {
+                other.name == one.name && (one.mode, other.mode) != (Mode::Shared, Mode::Shared)
+            };
+            if shown[nth + 1..].iter().any(excludes) {
+                server.journal.breach(format!("a snapshot shows two holders of {}", one.name));
+            }
+        }
+        let tokens = shown.iter().map(|shown| shown.token).collect();
+        self.frames.push_back(Frame::Snapshot { tag: id, tokens });
+    }
+}
+
+impl Known {
+    /// The end of the lease, as the client counts it.
+    fn deadline_ms(&self) -> u64 {
         self.confirmed_ms + self.lease_ms * 9 / 10
     }
 
-    fn set_deadline(&self) {
-        self.shared.deadline_ms.store(self.deadline_ms(), Ordering::Relaxed);
-    }
-
-    /// The client counts on nothing of it any more.
-    pub(super) fn give_up(&self) {
-        self.shared.deadline_ms.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether the server has ended it.
-    pub(super) fn has_ended(&self) -> bool {
-        self.shared.has_ended.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.task.drop_future();
-    }
-}
-
-/// The task of a session on the server.
-struct Task {
-    server: ServerHandle,
-    place: Place,
-    port: Arc<Port>,
-    shared: Arc<Shared>,
-    lease_ms: u64,
-}
-
-impl Task {
-    async fn run(self) {
-        let mut notices = VecDeque::new();
-        loop {
-            self.port.ready().await;
-            if self.port.drain(&mut notices).is_err() {
-                return self.server.strange("the inbox of a session has overflowed");
-            }
-            for notice in notices.drain(..) {
-                let frame = match notice {
-                    Notice::Answer { tag, outcome } => self.answer(tag, outcome),
-                    Notice::Effect(effect) => self.effect(effect),
-                    Notice::Over(_) => return,
-                };
-                self.shared.frames.lock().extend(frame);
-            }
-        }
-    }
-
-    fn answer(&self, tag: u64, outcome: Outcome) -> Option<Frame> {
-        match outcome {
-            Outcome::Joined(agent) => {
-                let known = self.server.disk.ledger(Ledger::longest_lease_ms);
-                if known < self.lease_ms && !self.server.is_displaced() {
-                    self.server.journal.breach(format!(
-                        "a lease of {} ms was given, but the store knows of {known} ms",
-                        self.lease_ms
-                    ));
-                }
-                *self.shared.agent.lock() = Some(agent);
-                Some(Frame::Joined)
-            }
-            Outcome::Granted(grant) => {
-                self.learn(tag, grant.request);
-                self.granted(tag, grant)
-            }
-            Outcome::Queued(request) => {
-                self.learn(tag, request);
-                None
-            }
-            Outcome::Refused(refusal) if self.shared.requests.lock().void.contains(&tag) => {
-                match refusal {
-                    Refusal::Superseded | Refusal::NotRecovering => {
-                        self.server.journal.count("web: void tickets refused");
-                    }
-                    refusal => self.server.strange(format!("a void ticket was refused: {refusal:?}")),
-                }
-                None
-            }
-            Outcome::Refused(_) if tag == 0 => None,
-            Outcome::Refused(refusal) => Some(Frame::Refused { tag, refusal: Box::new(refusal) }),
-            _ => None,
-        }
-    }
-
-    fn effect(&self, effect: Effect) -> Option<Frame> {
-        match effect {
-            Effect::Granted { grant, .. } => self.granted(self.tag(grant.request)?, grant),
-            Effect::Lost { request, reason, .. } => Some(Frame::Lost { tag: self.tag(request)?, reason }),
-            Effect::Unavailable { request, refusal, .. } => {
-                Some(Frame::Refused { tag: self.tag(request)?, refusal })
-            }
-            Effect::AgentEnded { reason: EndReason::Expired, .. } => {
-                self.ended();
-                Some(Frame::Ended)
-            }
-            Effect::Change(_) | Effect::Recovered => None,
-        }
-    }
-
-    fn granted(&self, tag: u64, grant: Grant) -> Option<Frame> {
-        let Grant { request, token } = grant;
-        if self.shared.requests.lock().void.contains(&tag) {
-            self.server.journal.breach(format!("token {token} was brought back with a void ticket"));
-        }
-        if tag.is_multiple_of(2) {
-            self.server.check_token(&self.place, token);
-        }
-        let needs_recovery = self.server.disk.ledger(|ledger| ledger.needs_recovery(&self.place.scope));
-        if !needs_recovery && !self.server.is_displaced() {
-            self.server
-                .journal
-                .breach(format!("token {token} was told before the store knows that it has to recover"));
-        }
-        Some(Frame::Granted { tag, request, token, ticket: self.port.ticket(request) })
-    }
-
-    /// A client that still counts on its lease must not lose it.
-    fn ended(&self) {
-        self.shared.has_ended.store(true, Ordering::Relaxed);
-        let (now, deadline) = (self.server.journal.now_ms(), self.shared.deadline_ms.load(Ordering::Relaxed));
-        if now < deadline && !self.server.is_displaced() {
-            self.server.journal.breach(format!(
-                "a session ended at {now} ms, but its client counts on it until {deadline} ms"
-            ));
-        }
-    }
-
-    fn learn(&self, tag: u64, request: RequestId) {
-        let mut requests = self.shared.requests.lock();
-        requests.tags.insert(request, tag);
-        requests.ids.insert(tag, request);
-    }
-
-    fn tag(&self, request: RequestId) -> Option<u64> {
-        let tag = self.shared.requests.lock().tags.get(&request).copied();
-        if tag.is_none() {
-            self.server.strange(format!("something happened to {request:?}, of which nothing is known"));
-        }
-        tag
+    fn acknowledged(&mut self, ack: u64) {
+        while self.unacknowledged.pop_front_if(|(seq, _)| *seq <= ack).is_some() {}
     }
 }

@@ -5,16 +5,17 @@ mod receiving;
 
 use std::sync::Arc;
 
-use lockhouse::core::{Acquire, Command, NewReclaim, RequestId};
-use lockhouse::{FencingToken, Mode, Name};
+use lockhouse::core::Acquire;
+use lockhouse::{FencingToken, Mode, NameBuf};
+use lockhouse_wire::{ClientCall, Reclaim, Ticket};
 use random::Random;
 
 use super::owner_client::mode;
-use super::session::Session;
+use super::session::{AGENT, Break, Orphan, Session};
 use crate::history::record::{Gain, Invocation, Reason, What};
 use crate::sim::journal::Journal;
 use crate::sim::ledger::Ledger;
-use crate::sim::server::{LONGEST_LEASE_MS, NAMES, Place, ServerLife};
+use crate::sim::server::{LATEST_END_MS, NAMES, Place, ServerLife};
 
 /// A remote client of web locks; when it dies, another one comes in its place.
 #[derive(Debug)]
@@ -26,14 +27,23 @@ pub(crate) struct RemoteWebClient {
     place: Place,
     session: Option<Session>,
     /// Sessions that the client has given up, and the server not yet.
-    orphans: Vec<Session>,
+    orphans: Vec<Orphan>,
     requests: Vec<Request>,
+    queries: Vec<Query>,
     old: Vec<Old>,
     last_tag: u64,
     /// The client does nothing until then.
     paused_until: u64,
-    /// No frame passes between the client and the server until then.
+    /// No frame passes between the client and the server until then, and no connection begins.
     cut_until: u64,
+}
+
+/// A snapshot that was asked for.
+#[derive(Debug)]
+struct Query {
+    tag: u64,
+    /// The tags of the locks that were held by then.
+    held: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -51,15 +61,12 @@ struct Request {
 enum RequestState {
     Pending,
     Held(Held),
-    /// Given up; should it be granted all the same, it is given back.
-    GivenUp,
 }
 
 #[derive(Debug)]
 struct Held {
     token: FencingToken,
-    ticket: Option<(String, u64)>,
-    request: Option<RequestId>,
+    ticket: Option<(Ticket<'static>, u64)>,
     /// The deadline of the session that it came from, until it is reclaimed.
     until: Option<u64>,
 }
@@ -70,7 +77,7 @@ struct Old {
     name: usize,
     mode: Mode,
     token: FencingToken,
-    ticket: String,
+    ticket: Ticket<'static>,
     epoch: u64,
 }
 
@@ -85,6 +92,7 @@ impl RemoteWebClient {
             session: None,
             orphans: Vec::new(),
             requests: Vec::new(),
+            queries: Vec::new(),
             old: Vec::new(),
             last_tag: 0,
             paused_until: 0,
@@ -98,24 +106,32 @@ impl RemoteWebClient {
             return;
         }
         self.receive(life);
-        if self.session.is_none() {
-            let lease_ms = if random.percent(80) {
-                300
-            } else {
-                300 + random.below(LONGEST_LEASE_MS as usize - 300) as u64
-            };
-            self.session = Some(Session::begin(life, &self.place, &self.label, lease_ms));
+        self.connect_if_need_be(life, random);
+        let Some(session) = &self.session else { return };
+        if !session.is_known() {
             return;
         }
         let pending = self.requests.iter().filter(|request| matches!(request.state, RequestState::Pending));
         match random.below(100) {
-            0..50 if pending.count() < 3 => self.request(life, random),
-            0..78 => self.release(life, random),
-            78..86 => self.abort(life, random),
+            0..47 if pending.count() < 3 => self.request(life, random),
+            0..75 => self.release(life, random),
+            75..83 => self.abort(life, random),
+            83..86 => self.query(life),
             86..92 => self.present_an_old_ticket(life, random),
             92..95 => self.leave_at_once(life),
-            95..97 => self.is_killed(life),
+            95..97 => self.is_killed(life, random),
             _ => {}
+        }
+    }
+
+    /// Connects, for the first time or again.
+    pub(crate) fn connect_if_need_be(&mut self, life: &ServerLife, random: &mut Random) {
+        if self.is_away(&life.server.journal) {
+            return;
+        }
+        match &mut self.session {
+            Some(session) => session.connect_if_need_be(life, random),
+            None => self.session = Some(Session::begin(life, &self.place, &self.label, random)),
         }
     }
 
@@ -124,37 +140,86 @@ impl RemoteWebClient {
         self.paused_until = now_ms + ms;
     }
 
-    /// Cuts the connection for this time.
-    pub(crate) fn cut(&mut self, now_ms: u64, ms: u64) {
-        self.cut_until = now_ms + ms;
+    /// For this time nothing passes between client and server, or their connection breaks off and no other
+    /// one begins.
+    pub(crate) fn cut(&mut self, journal: &Journal, ms: u64, random: &mut Random) {
+        self.cut_until = journal.now_ms() + ms;
+        let Some(session) = &mut self.session else { return };
+        match random.below(4) {
+            0 => {
+                journal.count("web: connection broken off for the client");
+                session.break_off(Break::ForTheClient, random);
+            }
+            1 => {
+                journal.count("web: connection broken off");
+                session.break_off(Break::ForBoth, random);
+            }
+            _ => session.set_stalled(true),
+        }
     }
 
     /// The faults are over.
     pub(crate) fn is_back(&mut self) {
         (self.paused_until, self.cut_until) = (0, 0);
+        self.is_uncut();
     }
 
-    /// Answers pings, as far as the client runs and receives them.
-    pub(crate) fn time_has_passed(&mut self, life: &ServerLife) {
+    /// Answers pings and connects again, as far as the client runs and nothing is cut.
+    pub(crate) fn time_has_passed(&mut self, life: &ServerLife, random: &mut Random) {
         let journal = &life.server.journal;
-        self.nothing_comes(journal);
-        if !self.is_away(journal)
-            && let Some(session) = &mut self.session
-        {
-            session.beat(journal.now_ms());
+        self.nothing_comes(journal, Some(life));
+        self.receive(life);
+        if self.session.is_some() {
+            self.connect_if_need_be(life, random);
         }
-        self.orphans.retain(|session| !session.has_ended());
+        self.check_sessions(life);
     }
 
-    /// Time has passed, in which the server was not there.
-    pub(crate) fn nothing_comes(&mut self, journal: &Journal) {
+    /// No session ends before its client has given it up, nor long after that.
+    fn check_sessions(&mut self, life: &ServerLife) {
+        let journal = &life.server.journal;
+        if let Some(session) = self.session.take_if(|session| session.is_missed(life)) {
+            let deadline = session.deadline_ms().unwrap_or_default();
+            journal.breach(format!(
+                "a session has ended, but its client, {}, counts on it until {deadline} ms",
+                self.name
+            ));
+            self.hold_until(deadline);
+        }
+        self.orphans.retain(|orphan| {
+            let after = life.ran_ms() - orphan.since_ms;
+            if !life.has_session(&orphan.id) {
+                return false;
+            }
+            let is_too_long = after > orphan.lease_ms + LATEST_END_MS;
+            if is_too_long {
+                journal.breach(format!(
+                    "a session of {} goes on {after} ms after its client has gone, with a lease of {} ms",
+                    self.label, orphan.lease_ms
+                ));
+            }
+            !is_too_long
+        });
+    }
+
+    /// Time has passed; none if the server was not there.
+    pub(crate) fn nothing_comes(&mut self, journal: &Journal, life: Option<&ServerLife>) {
         if journal.now_ms() >= self.paused_until {
-            self.check_deadlines(journal);
+            self.check_deadlines(journal, life);
+        }
+        if journal.now_ms() >= self.cut_until {
+            self.is_uncut();
         }
     }
 
-    pub(crate) fn has_no_session(&self) -> bool {
-        self.session.is_none()
+    fn is_uncut(&self) {
+        if let Some(session) = &self.session {
+            session.set_stalled(false);
+        }
+    }
+
+    pub(crate) fn is_without_session(&self) -> bool {
+        !self.session.as_ref().is_some_and(Session::is_open)
     }
 
     /// Reads what the server has sent.
@@ -163,27 +228,29 @@ impl RemoteWebClient {
         if self.is_away(journal) {
             return;
         }
-        self.check_deadlines(journal);
-        let Some(session) = &self.session else { return };
-        for frame in session.read() {
+        self.check_deadlines(journal, Some(life));
+        let Some(session) = &mut self.session else { return };
+        for frame in session.read(&life.server) {
             self.take(life, frame);
+        }
+        if !self.session.as_ref().is_some_and(Session::is_open) {
+            self.queries.clear();
         }
     }
 
     /// The connection is gone, and the next answer comes from another life of the server.
     pub(crate) fn server_is_gone(&mut self) {
         self.orphans.clear();
-        if let Some(session) = self.session.take() {
-            self.hold_until(session.deadline_ms());
+        self.queries.clear();
+        if let Some(session) = &mut self.session {
+            session.disconnect();
         }
     }
 
     /// Gives back and gives up everything.
-    pub(crate) fn leave(&mut self, life: &ServerLife) {
+    pub(crate) fn leave(&mut self, life: &ServerLife, random: &mut Random) {
         self.receive(life);
-        if self.session.is_none() {
-            self.session = Some(Session::begin(life, &self.place, &self.label, 300));
-        }
+        self.connect_if_need_be(life, random);
         while let Some(at) =
             self.requests.iter().position(|request| matches!(request.state, RequestState::Held(_)))
         {
@@ -192,7 +259,7 @@ impl RemoteWebClient {
     }
 
     pub(crate) fn has_left(&self) -> bool {
-        self.requests.is_empty() && self.orphans.is_empty()
+        self.requests.is_empty() && self.orphans.is_empty() && self.queries.is_empty()
     }
 
     /// The last word of its last life.
@@ -202,10 +269,11 @@ impl RemoteWebClient {
 
     /// Whether it counts on a lock, and may: it is not about to read that it lost it.
     pub(crate) fn holds(&self, now_ms: u64) -> bool {
-        if self.session.as_ref().is_some_and(Session::has_unread) {
+        let is_sure = |session: &Session| session.is_open() && !session.has_unread();
+        if now_ms < self.cut_until || !self.session.as_ref().is_some_and(is_sure) {
             return false;
         }
-        let of_session = self.session.as_ref().map_or(0, Session::deadline_ms);
+        let of_session = self.session.as_ref().and_then(Session::deadline_ms).unwrap_or_default();
         self.requests.iter().any(|request| match &request.state {
             RequestState::Held(held) => held.until.unwrap_or(of_session) > now_ms,
             _ => false,
@@ -214,7 +282,7 @@ impl RemoteWebClient {
 
     /// The requests that the client still waits for.
     pub(crate) fn waits(&self) -> String {
-        format!("{}: {:?}", self.name, self.requests)
+        format!("{}: {:?}, {:?}", self.name, self.requests, self.queries)
     }
 
     fn is_away(&self, journal: &Journal) -> bool {
@@ -222,13 +290,14 @@ impl RemoteWebClient {
     }
 
     /// Past its deadline the client ends the session itself, and every lock of it is lost.
-    fn check_deadlines(&mut self, journal: &Journal) {
+    fn check_deadlines(&mut self, journal: &Journal, life: Option<&ServerLife>) {
         let now = journal.now_ms();
-        if let Some(session) = self.session.take_if(|session| session.deadline_ms() < now) {
+        let is_over = |session: &Session| session.deadline_ms().is_some_and(|deadline| deadline < now);
+        if let Some(session) = self.session.take_if(|session| is_over(session)) {
             journal.count("web: sessions past their deadline");
-            self.hold_until(session.deadline_ms());
-            session.give_up();
-            self.orphans.push(session);
+            self.hold_until(session.deadline_ms().unwrap_or_default());
+            self.orphans.extend(life.and_then(|life| session.abandon(life)));
+            self.queries.clear();
         }
         let passed = |request: &Request| match &request.state {
             RequestState::Held(Held { until: Some(until), .. }) => (*until < now).then_some(*until),
@@ -247,11 +316,9 @@ impl RemoteWebClient {
         for request in &mut self.requests {
             request.tag = 0;
             if let RequestState::Held(held) = &mut request.state {
-                held.request = None;
                 held.until.get_or_insert(deadline_ms);
             }
         }
-        self.requests.retain(|request| !matches!(request.state, RequestState::GivenUp));
     }
 
     fn next_tag(&mut self) -> u64 {
@@ -301,23 +368,16 @@ impl RemoteWebClient {
             Invocation::Release { of: request.op },
         );
         life.server.journal.ok(Some(release), false, Gain::default());
-        match held.request {
-            Some(id) => {
-                self.give_back(id);
-                self.forget(at);
-            }
-            // The lock's reclaim is under way, or it is not sent any more.
-            None if request.tag > 0 => {
-                self.keep_ticket(at);
-                self.requests[at].state = RequestState::GivenUp;
-            }
-            None => self.forget(at),
+        // A reclaim that is under way is given back once it is answered.
+        if held.until.is_none() && request.tag > 0 {
+            self.give_back(request.tag);
         }
+        self.forget(at);
     }
 
-    fn give_back(&self, request: RequestId) {
-        if let Some(session) = &self.session {
-            session.port().submit(0, Command::Release { request });
+    fn give_back(&mut self, tag: u64) {
+        if let Some(session) = &mut self.session {
+            session.call(ClientCall::Release { id: tag, reply: false });
         }
     }
 
@@ -330,17 +390,24 @@ impl RemoteWebClient {
         let journal = &life.server.journal;
         journal.count("web: aborted");
         journal.refused(Some(self.requests[at].op), Reason::Other);
-        let request = &mut self.requests[at];
-        let queued = self.session.as_ref().and_then(|session| session.request_of(request.tag));
-        match (queued, &self.session) {
-            (Some(id), Some(session)) => {
-                session.port().submit(0, Command::Abort { request: id });
-                // A grant that crosses the abort is given back.
-                self.requests.remove(at);
-            }
-            // The request was never sent, or its session is gone.
-            _ if request.tag == 0 => _ = self.requests.remove(at),
-            _ => request.state = RequestState::GivenUp,
+        // A grant that crosses the abort is given back.
+        let Request { tag, .. } = self.requests.remove(at);
+        if let Some(session) = self.session.as_mut().filter(|_| tag > 0) {
+            session.call(ClientCall::Abort { id: tag });
+        }
+    }
+
+    /// Asks for a snapshot, in which everything has to be that is held all the time until it comes.
+    fn query(&mut self, life: &ServerLife) {
+        let tag = self.next_tag();
+        let is_held = |request: &&Request| match &request.state {
+            RequestState::Held(held) => held.until.is_none(),
+            RequestState::Pending => false,
+        };
+        let held = self.requests.iter().filter(is_held).map(|request| request.tag).collect();
+        if self.session.as_mut().is_some_and(|session| session.query(tag)) {
+            life.server.journal.count("web: queries");
+            self.queries.push(Query { tag, held });
         }
     }
 
@@ -349,9 +416,6 @@ impl RemoteWebClient {
         let tag = self.next_tag() + 1;
         let since = life.server.disk.ledger(Ledger::tickets_since);
         let Some(mut old) = random.pick(&self.old).cloned() else { return };
-        let Some((session, agent)) = self.session.as_ref().and_then(|it| Some((it, it.agent()?))) else {
-            return;
-        };
         let is_void = old.epoch < since || old.epoch == life.server.epoch;
         if !is_void {
             match random.below(3) {
@@ -362,13 +426,21 @@ impl RemoteWebClient {
                 }
             }
         }
-        let Ok(name) = Name::new(NAMES[old.name]) else { return };
+        let Some(session) = &mut self.session else { return };
+        let Ok(name) = NameBuf::new(NAMES[old.name]) else { return };
         let (mode, token) = (old.mode, old.token);
-        let reclaim = NewReclaim { agent, name, mode, token, metadata: None, max_hold_ms: None };
         life.server.journal.count("web: void tickets");
-        let _guard = life.enter();
         session.is_void(tag);
-        session.port().reclaim(tag, reclaim, &old.ticket);
+        session.call(ClientCall::Reclaim(Reclaim {
+            id: tag,
+            agent: AGENT,
+            name,
+            mode,
+            token,
+            ticket: old.ticket,
+            metadata: None,
+            max_hold_ms: None,
+        }));
     }
 
     /// Ends the session with a goodbye, and begins anew.
@@ -385,21 +457,20 @@ impl RemoteWebClient {
                     journal.unknown(Some(self.requests[at].op));
                 }
                 RequestState::Pending => journal.refused(Some(self.requests[at].op), Reason::Other),
-                RequestState::GivenUp => {}
             }
             self.forget(at);
         }
-        if let Some(session) = self.session.take()
-            && let Some(agent) = session.agent()
-        {
-            session.port().submit(0, Command::End { agent });
+        if let Some(mut session) = self.session.take() {
+            session.bye();
+            self.orphans.extend(session.abandon(life));
         }
+        self.queries.clear();
         journal.write(What::ClientEnded { client: self.name.to_string() });
         self.lives_again();
     }
 
     /// Ends the client without a goodbye; the server only sees that no frame comes any more.
-    fn is_killed(&mut self, life: &ServerLife) {
+    fn is_killed(&mut self, life: &ServerLife, random: &mut Random) {
         let journal = &life.server.journal;
         journal.count("web: clients killed");
         journal.gives_up(&self.name);
@@ -407,10 +478,12 @@ impl RemoteWebClient {
         while !self.requests.is_empty() {
             self.forget(self.requests.len() - 1);
         }
-        if let Some(session) = self.session.take() {
-            session.give_up();
-            self.orphans.push(session);
+        if let Some(mut session) = self.session.take() {
+            let how = if random.percent(50) { Break::ForBoth } else { Break::ForTheClient };
+            session.break_off(how, random);
+            self.orphans.extend(session.abandon(life));
         }
+        self.queries.clear();
         self.lives_again();
     }
 

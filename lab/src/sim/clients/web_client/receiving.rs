@@ -1,27 +1,25 @@
 //! The handling of the frames that a web client receives, and its return after a restart.
 
-use lockhouse::core::{Acquire, Command, LossReason, NewReclaim, NewRequest, Refusal, RequestId};
-use lockhouse::{FencingToken, Name};
+use lockhouse::{FencingToken, NameBuf};
+use lockhouse::core::Acquire;
+use lockhouse_wire::{ClientCall, ErrorCode, LostReason, Reclaim, Ticket, WebLockRequest};
 
 use super::{Held, RemoteWebClient, RequestState};
 use crate::history::record::{Gain, Reason};
-use crate::sim::clients::session::Frame;
+use crate::sim::clients::session::{AGENT, Frame};
 use crate::sim::server::{NAMES, ServerLife};
 
 impl RemoteWebClient {
     pub(super) fn take(&mut self, life: &ServerLife, frame: Frame) {
         match frame {
-            Frame::Joined => self.come_back(life),
-            Frame::Granted { tag, request, token, ticket } => {
-                self.granted(life, tag, request, token, ticket);
+            Frame::Began { until } => {
+                self.hold_until(until.unwrap_or_default());
+                self.come_back(life);
             }
-            Frame::Refused { tag, refusal } => self.refused(life, tag, &refusal),
+            Frame::Granted { tag, token, ticket } => self.granted(life, tag, token, ticket),
+            Frame::Refused { tag, code } => self.refused(life, tag, code),
             Frame::Lost { tag, reason } => self.lost(life, tag, reason),
-            Frame::Ended => {
-                // The client receives this frame only if it was late itself.
-                let session = self.session.take();
-                self.hold_until(session.map_or(0, |session| session.deadline_ms()));
-            }
+            Frame::Snapshot { tag, tokens } => self.shown(life, tag, &tokens),
         }
     }
 
@@ -57,27 +55,37 @@ impl RemoteWebClient {
 
     pub(super) fn send(&mut self, life: &ServerLife, at: usize) {
         let tag = self.next_tag();
-        let Some((session, agent)) = self.session.as_ref().and_then(|it| Some((it, it.agent()?))) else {
-            return;
-        };
-        let _guard = life.enter();
+        let Some(session) = self.session.as_mut().filter(|session| session.is_known()) else { return };
         let request = &mut self.requests[at];
-        let Ok(name) = Name::new(NAMES[request.name]) else { return };
+        let Ok(name) = NameBuf::new(NAMES[request.name]) else { return };
         let (acquire, max_hold_ms) = (request.acquire, request.max_hold_ms);
         match &request.state {
             RequestState::Held(Held { token, ticket: Some((ticket, _)), .. }) => {
                 request.tag = tag + 1;
-                let (mode, token) = (acquire.mode(), *token);
-                let reclaim = NewReclaim { agent, name, mode, token, metadata: None, max_hold_ms };
                 life.server.journal.count("web: reclaims");
-                session.port().reclaim(request.tag, reclaim, ticket);
+                session.call(ClientCall::Reclaim(Reclaim {
+                    id: request.tag,
+                    agent: AGENT,
+                    name,
+                    mode: acquire.mode(),
+                    token: *token,
+                    ticket: ticket.clone(),
+                    metadata: None,
+                    max_hold_ms,
+                }));
             }
             RequestState::Pending => {
                 request.tag = tag;
-                let new = NewRequest { agent, name, acquire, metadata: None, max_hold_ms };
-                session.port().submit(tag, Command::Request(new));
+                session.call(ClientCall::Request(WebLockRequest {
+                    id: tag,
+                    agent: AGENT,
+                    name,
+                    acquire,
+                    metadata: None,
+                    max_hold_ms,
+                }));
             }
-            _ => {}
+            RequestState::Held(_) => {}
         }
     }
 
@@ -85,14 +93,13 @@ impl RemoteWebClient {
         &mut self,
         life: &ServerLife,
         tag: u64,
-        request: RequestId,
         token: FencingToken,
-        ticket: Option<String>,
+        ticket: Option<Ticket<'static>>,
     ) {
         let journal = &life.server.journal;
         let Some(at) = self.at(tag) else {
             // Given up meanwhile.
-            self.give_back(request);
+            self.give_back(tag);
             return;
         };
         let known = &mut self.requests[at];
@@ -101,48 +108,48 @@ impl RemoteWebClient {
             RequestState::Pending => {
                 journal.ok(Some(known.op), false, Gain { token: Some(token.get()), ..Gain::default() });
                 journal.count("web: granted far away");
-                known.state = RequestState::Held(Held { token, ticket, request: Some(request), until: None });
+                known.state = RequestState::Held(Held { token, ticket, until: None });
             }
             RequestState::Held(held) => {
                 if held.token != token {
                     life.server.strange(format!("{} brought back with token {token}", held.token));
                 }
                 journal.count("web: reclaimed");
-                *held = Held { token, ticket, request: Some(request), until: None };
-            }
-            RequestState::GivenUp => {
-                self.requests.remove(at);
-                self.give_back(request);
+                *held = Held { token, ticket, until: None };
             }
         }
     }
 
-    fn refused(&mut self, life: &ServerLife, tag: u64, refusal: &Refusal) {
+    fn refused(&mut self, life: &ServerLife, tag: u64, code: Option<ErrorCode>) {
         let journal = &life.server.journal;
+        if let Some(at) = self.queries.iter().position(|query| query.tag == tag) {
+            self.queries.remove(at);
+            journal.count("web: queries refused");
+            if code != Some(ErrorCode::Unavailable) {
+                life.server.strange(format!("a query was refused: {code:?}"));
+            }
+            return;
+        }
         let Some(at) = self.at(tag) else { return };
         let request = &self.requests[at];
-        match (&request.state, refusal) {
-            (RequestState::Held(_), Refusal::Superseded | Refusal::NotRecovering) => {
-                journal.count("web: superseded");
-                journal.lost(&self.name, request.op, None);
-            }
-            (RequestState::Pending, Refusal::Unavailable { .. } | Refusal::Closed) => {
+        match (&request.state, code) {
+            (RequestState::Pending, None | Some(ErrorCode::Closing)) => {
                 journal.count("web: unavailable");
                 journal.refused(Some(request.op), Reason::Busy);
             }
-            (RequestState::GivenUp, _) => {}
-            (state, refusal) => life.server.strange(format!("{state:?} was refused: {refusal:?}")),
+            (state, code) => life.server.strange(format!("{state:?} was refused: {code:?}")),
         }
         self.forget(at);
     }
 
-    fn lost(&mut self, life: &ServerLife, tag: u64, reason: LossReason) {
+    fn lost(&mut self, life: &ServerLife, tag: u64, reason: LostReason) {
         let journal = &life.server.journal;
         let Some(at) = self.at(tag) else { return };
         journal.count(match reason {
-            LossReason::Stolen => "web: stolen",
-            LossReason::Expired => "web: held too long",
-            LossReason::Superseded => "web: superseded",
+            LostReason::Stolen => "web: stolen",
+            LostReason::Expired => "web: held too long",
+            LostReason::Superseded => "web: superseded",
+            LostReason::Broken => "web: broken",
         });
         match self.requests[at].state {
             RequestState::Held(_) => journal.lost(&self.name, self.requests[at].op, None),
@@ -150,8 +157,23 @@ impl RemoteWebClient {
             RequestState::Pending => {
                 return life.server.strange("a lock was lost before it was told as granted");
             }
-            RequestState::GivenUp => {}
         }
         self.forget(at);
+    }
+
+    /// A lock that was held before the question and is held still has been held meanwhile.
+    fn shown(&mut self, life: &ServerLife, tag: u64, tokens: &[u64]) {
+        let Some(at) = self.queries.iter().position(|query| query.tag == tag) else { return };
+        let query = self.queries.remove(at);
+        for request in self.requests.iter().filter(|request| query.held.contains(&request.tag)) {
+            if let RequestState::Held(held) = &request.state
+                && !tokens.contains(&held.token.get())
+            {
+                life.server.journal.breach(format!(
+                    "{} holds token {}, which the snapshot does not show",
+                    self.name, held.token
+                ));
+            }
+        }
     }
 }
