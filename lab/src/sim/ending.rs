@@ -34,7 +34,7 @@ impl Stage {
             }
             web_clients
                 .iter_mut()
-                .filter(|web_client| web_client.is_without_session())
+                .filter(|web_client| !web_client.is_connected())
                 .for_each(|web_client| web_client.connect_if_need_be(life, random));
             self.pass(25);
             self.clients_receive();

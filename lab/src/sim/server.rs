@@ -25,6 +25,7 @@ use tokio::task::AbortHandle;
 use super::disk::{Disk, DiskLink};
 use super::journal::{Journal, Op};
 use super::ledger::{Ledger, Sort};
+use super::schedule::STEP_MS;
 use crate::history::record::{Invocation, Reason};
 
 /// The names that all clients want.
@@ -174,7 +175,7 @@ impl ServerLife {
             runtime.block_on(async { tokio::time::timeout(PATIENCE, open(link.clone(), options)).await });
         let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;
         let lease = Lease::new(Duration::from_millis(leases.own_ms)).map_err(|error| error.to_string())?;
-        let sessions = Server::of(Config { lease, limits: LIMITS, ..Config::default() }, house.clone());
+        let sessions = Server::of(Config { lease, limits: LIMITS, drain: DRAIN, ..Config::default() }, house.clone());
         let routes = router(sessions.clone());
         let (journal, disk) = (journal.clone(), disk.clone());
         let epoch = disk.ledger(Ledger::epoch);
@@ -283,7 +284,7 @@ impl ServerLife {
 
     /// Stops the process in order; true if it could prove that no client holds anything.
     pub(crate) fn close(&self) -> Result<bool, StoreState> {
-        match self.block_on(self.server.house.close()) {
+        match self.block_on(self.sessions.stop()) {
             StoreState::Closed { clean } => Ok(clean),
             state => Err(state),
         }
@@ -329,12 +330,15 @@ const TICK_MS: u64 = 100;
 /// Ticks are less late than that.
 const LATEST_TICK_MS: usize = 400;
 
-/// After a deadline a lease ends with the second tick at the latest.
-pub(crate) const LATEST_END_MS: u64 = 2 * (TICK_MS + LATEST_TICK_MS as u64);
+/// After a deadline a lease ends with the second tick at the latest. Ticks come between two steps.
+pub(crate) const LATEST_END_MS: u64 = 2 * (TICK_MS + LATEST_TICK_MS as u64 + STEP_MS) + STEP_MS;
 
 /// The shortest lease that a server gives, and the longest of a simulated one.
 pub(crate) const SHORTEST_LEASE_MS: u64 = 500;
 pub(crate) const LONGEST_LEASE_MS: u64 = 800;
+
+/// How long a stopping server waits for its clients.
+const DRAIN: Duration = Duration::from_millis(60);
 
 /// Times that are longer than every lease prove nothing of a session.
 const LIMITS: LimitSettings = LimitSettings {

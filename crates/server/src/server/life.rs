@@ -105,7 +105,7 @@ impl Server {
         let accepting = accept_until(state, &listener, stop.clone());
         let living = async {
             let end = tokio::select! {
-                () = shutdown => drain(state).await,
+                () = shutdown => self.stop().await,
                 end = state.house.ended() => end,
             };
             state.close_connections();
@@ -132,6 +132,14 @@ impl Server {
             StoreState::Failed(fatal) => Err(io::Error::other(fatal)),
             _ => Ok(()),
         }
+    }
+
+    /// The end of a server whose [routes](router) another HTTP server serves: stops granting, waits until
+    /// nothing is held or the drain time has passed, ends the house and closes all WebSockets.
+    pub async fn stop(&self) -> StoreState {
+        let end = drain(&self.state).await;
+        self.state.close_connections();
+        end
     }
 
     /// The number of sessions, with and without a connection.

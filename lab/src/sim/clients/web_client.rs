@@ -81,9 +81,12 @@ struct Old {
     epoch: u64,
 }
 
+/// The beginning of the labels of clients far away.
+pub(crate) const FAR_AWAY: &str = "tab-";
+
 impl RemoteWebClient {
     pub(crate) fn new(number: usize, place: Place) -> Self {
-        let label = format!("tab-{number}");
+        let label = format!("{FAR_AWAY}{number}");
         Self {
             name: format!("{label}.1").into(),
             label,
@@ -160,7 +163,7 @@ impl RemoteWebClient {
 
     /// The faults are over.
     pub(crate) fn is_back(&mut self) {
-        (self.paused_until, self.cut_until) = (0, 0);
+        self.paused_until = 0;
         self.is_uncut();
     }
 
@@ -212,14 +215,16 @@ impl RemoteWebClient {
         }
     }
 
-    fn is_uncut(&self) {
+    fn is_uncut(&mut self) {
+        self.cut_until = 0;
         if let Some(session) = &self.session {
             session.set_stalled(false);
         }
     }
 
-    pub(crate) fn is_without_session(&self) -> bool {
-        !self.session.as_ref().is_some_and(Session::is_open)
+    /// Whether it has a session, and a connection on which everything passes.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.cut_until == 0 && self.session.as_ref().is_some_and(Session::is_open)
     }
 
     /// Reads what the server has sent.
@@ -269,8 +274,7 @@ impl RemoteWebClient {
 
     /// Whether it counts on a lock, and may: it is not about to read that it lost it.
     pub(crate) fn holds(&self, now_ms: u64) -> bool {
-        let is_sure = |session: &Session| session.is_open() && !session.has_unread();
-        if now_ms < self.cut_until || !self.session.as_ref().is_some_and(is_sure) {
+        if self.session.as_ref().is_none_or(Session::has_unread) {
             return false;
         }
         let of_session = self.session.as_ref().and_then(Session::deadline_ms).unwrap_or_default();
