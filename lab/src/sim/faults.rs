@@ -60,8 +60,9 @@ impl Stage {
     fn restart(&mut self) -> Result<(), String> {
         self.stop_displaced();
         self.calm();
-        // What the clients have sent comes first.
+        // What the clients have sent comes first, and then what has ended by that.
         self.life.run(1);
+        self.life.nudge(8);
         let connected: Vec<bool> = self.web_clients.iter().map(RemoteWebClient::is_connected).collect();
         let shown = look::held_far_away(&self.life, &self.places);
         let ended = self.life.close();

@@ -327,11 +327,12 @@ impl Ticks {
 /// The interval of the lease clock's ticks.
 const TICK_MS: u64 = 100;
 
-/// Ticks are less late than that.
-const LATEST_TICK_MS: usize = 400;
+/// Ticks are less late than that, and so never as far apart as the longest time that one tick adds.
+const LATEST_TICK_MS: usize = 375;
 
-/// After a deadline a lease ends with the second tick at the latest. Ticks come between two steps.
-pub(crate) const LATEST_END_MS: u64 = 2 * (TICK_MS + LATEST_TICK_MS as u64 + STEP_MS) + STEP_MS;
+/// After a deadline a lease ends with the second tick at the latest. Ticks come between two steps, and what
+/// was sent before the first step and what a tick ends is seen after the next.
+pub(crate) const LATEST_END_MS: u64 = 2 * (TICK_MS + LATEST_TICK_MS as u64 + STEP_MS) + 2 * STEP_MS;
 
 /// The shortest lease that a server gives, and the longest of a simulated one.
 pub(crate) const SHORTEST_LEASE_MS: u64 = 500;

@@ -250,6 +250,10 @@ impl Session {
                     server.journal.breach("a lease was told as over, but its client counts on it");
                 }
             }
+            // The `hello` was on its way for too long.
+            ServerFrame::Fatal { code: FatalCode::BadFrame, .. } if !self.is_open() => {
+                server.journal.count("web: hello too late");
+            }
             ServerFrame::Fatal { code, problem } => {
                 server.strange(format!("a connection ends: {}: {problem}", code.word()));
             }
