@@ -175,7 +175,8 @@ impl ServerLife {
             runtime.block_on(async { tokio::time::timeout(PATIENCE, open(link.clone(), options)).await });
         let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;
         let lease = Lease::new(Duration::from_millis(leases.own_ms)).map_err(|error| error.to_string())?;
-        let sessions = Server::of(Config { lease, limits: LIMITS, drain: DRAIN, ..Config::default() }, house.clone());
+        let sessions =
+            Server::of(Config { lease, limits: LIMITS, drain: DRAIN, ..Config::default() }, house.clone());
         let routes = router(sessions.clone());
         let (journal, disk) = (journal.clone(), disk.clone());
         let epoch = disk.ledger(Ledger::epoch);

@@ -30,12 +30,15 @@ mod tests {
 
     mod outage;
 
+    use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Wake};
+    use std::task::{Context, Wake, Waker};
+    use std::time::Duration;
 
-    use lockhouse::BucketKey;
     use lockhouse::core::{Acquire, Command, Mode, Name, NewRequest};
+    use lockhouse::store::{FaultStore, Faults, MemoryStore};
+    use lockhouse::{BucketKey, House, ManualClock, Options};
 
     use super::state::Session;
     use super::verdict::Verdict;
@@ -50,7 +53,7 @@ mod tests {
         BucketKey::from("b")
     }
 
-    pub(super) async fn session(state: &Arc<AppState>, phase: watch::Receiver<Phase>) -> Session {
+    fn admission(state: &AppState) -> Admission {
         let (bucket, partition) = ("b".to_owned(), String::new());
         let certificate = Err(crate::auth::Unauthenticated::Absent);
         let presented = Presented {
@@ -61,8 +64,11 @@ mod tests {
             bucket,
             partition,
         };
-        let admission = Admission::new(state.authorities(), &state.audit, presented).unwrap();
-        Session::begin(state.clone(), admission, phase).await.unwrap()
+        Admission::new(state.authorities(), &state.audit, presented).unwrap()
+    }
+
+    pub(super) async fn session(state: &Arc<AppState>, phase: watch::Receiver<Phase>) -> Session {
+        Session::begin(state.clone(), admission(state), phase).await.unwrap()
     }
 
     fn request(session: &Session) {
@@ -100,6 +106,21 @@ mod tests {
         session.announce_phase();
         assert!(session.phase.has_changed().unwrap());
         assert!(matches!(session.change_phase(), Verdict::Stop));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_whose_lease_is_over_before_the_store_knows_its_length_does_not_begin() {
+        let store = FaultStore::new(Arc::new(MemoryStore::new().unwrap()), 1, Faults::NONE);
+        let (store, clock, config) = (Arc::new(store), ManualClock::new(), Config::default());
+        let house = House::open(store.clone(), Options::new().clock(&clock)).await.unwrap();
+        let state = AppState::new(config.clone(), house, None);
+        store.set_faults(Faults { refused: 1000, ..Faults::NONE });
+        let mut begin = pin!(Session::begin(state.clone(), admission(&state), state.phases()));
+        assert!(begin.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        clock.advance(Duration::from_millis(config.lease.as_millis()));
+        store.set_faults(Faults::NONE);
+        assert_eq!(begin.await.err(), Some("no room for another session"));
+        assert_eq!(state.sessions.len(), 0);
     }
 
     /// Notes how many sessions there are when it is woken.

@@ -110,13 +110,14 @@ impl Session {
         // The answer waits until the store knows how long leases last, after the first session of all at
         // once.
         let answered = async {
-            while !session.asked.is_empty() {
+            while !session.asked.is_empty() && session.over.is_none() {
                 session.port.ready().await;
                 session.take_notices();
             }
         };
         _ = timeout(limits.hello_timeout, answered).await;
-        if session.lease_agent.is_some() { Ok(session) } else { Err("no room for another session") }
+        let has_begun = session.lease_agent.is_some() && session.over.is_none();
+        if has_begun { Ok(session) } else { Err("no room for another session") }
     }
 
     /// Sends an error that a later repetition would meet again.

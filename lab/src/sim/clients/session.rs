@@ -29,12 +29,27 @@ use crate::sim::server::{Place, ServerHandle, ServerLife};
 #[derive(Debug)]
 pub(super) enum Frame {
     /// A new session; the locks of the one before are held until then at most.
-    Began { until: Option<u64> },
-    Granted { tag: u64, token: FencingToken, ticket: Option<Ticket<'static>> },
-    Refused { tag: u64, code: Option<ErrorCode> },
-    Lost { tag: u64, reason: LostReason },
+    Began {
+        until: Option<u64>,
+    },
+    Granted {
+        tag: u64,
+        token: FencingToken,
+        ticket: Option<Ticket<'static>>,
+    },
+    Refused {
+        tag: u64,
+        code: Option<ErrorCode>,
+    },
+    Lost {
+        tag: u64,
+        reason: LostReason,
+    },
     /// The tokens of all web locks that are held.
-    Snapshot { tag: u64, tokens: Vec<u64> },
+    Snapshot {
+        tag: u64,
+        tokens: Vec<u64>,
+    },
 }
 
 /// A session, with a connection or between two of them. Tags are the ids of the protocol: those of reclaims

@@ -56,12 +56,8 @@ pub(in crate::sim::clients) enum Break {
 
 /// A connection in which so many bytes can be on their way to the client.
 pub(super) fn link(capacity: usize, listener: Listener) -> (ClientEnd, Wire, ServerEnd) {
-    let link = Link {
-        to_server: Way::new(usize::MAX),
-        to_client: Way::new(capacity),
-        is_stalled: false,
-        listener,
-    };
+    let link =
+        Link { to_server: Way::new(usize::MAX), to_client: Way::new(capacity), is_stalled: false, listener };
     let link = Arc::new(Mutex::new(link));
     (ClientEnd(link.clone()), Wire(link.clone()), ServerEnd(link))
 }
@@ -169,11 +165,7 @@ impl AsyncRead for ServerEnd {
 }
 
 impl AsyncWrite for ServerEnd {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut link = self.0.lock();
         let link = &mut *link;
         let way = &mut link.to_client;

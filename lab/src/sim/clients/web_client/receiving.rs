@@ -1,7 +1,7 @@
 //! The handling of the frames that a web client receives, and its return after a restart.
 
-use lockhouse::{FencingToken, NameBuf};
 use lockhouse::core::Acquire;
+use lockhouse::{FencingToken, NameBuf};
 use lockhouse_wire::{ClientCall, ErrorCode, LostReason, Reclaim, Ticket, WebLockRequest};
 
 use super::{Held, RemoteWebClient, RequestState};
@@ -89,13 +89,7 @@ impl RemoteWebClient {
         }
     }
 
-    fn granted(
-        &mut self,
-        life: &ServerLife,
-        tag: u64,
-        token: FencingToken,
-        ticket: Option<Ticket<'static>>,
-    ) {
+    fn granted(&mut self, life: &ServerLife, tag: u64, token: FencingToken, ticket: Option<Ticket<'static>>) {
         let journal = &life.server.journal;
         let Some(at) = self.at(tag) else {
             // Given up meanwhile.
