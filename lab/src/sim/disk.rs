@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse_store::{
     BackupError, CommitBatch, CommitOutcome, Fatal, FaultCount, FaultStore, Faults, MemoryBackup,
-    MemoryStore, NoNumberLeft, Opened, RecoveredRow, SecretKey, Slot, Store, StoreFuture, TakeError,
+    MemoryStore, NoNumberLeft, Opened, RecoveredRow, Scope, SecretKey, Slot, Store, StoreFuture, TakeError,
     WriterId,
 };
 use parking_lot::Mutex;
@@ -89,6 +89,11 @@ impl Disk {
     /// Looks at what certainly stands on the disk.
     pub(crate) fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
         look(&self.noted.ledger.lock())
+    }
+
+    /// A client is told that token; as [`Ledger::tell`].
+    pub(crate) fn tell(&self, scope: &Arc<Scope>, token: u64) -> bool {
+        self.noted.ledger.lock().tell(scope, token)
     }
 
     /// A part of the batches on their way arrives. True if one was stored although it came too late.

@@ -256,6 +256,9 @@ impl Stage {
         if let Some(name) = self.disk.ledger(|ledger| ledger.passed_on_while_void().cloned()) {
             self.journal.breach(format!("{name:?} became another's while a void lock kept it"));
         }
+        if let Some(mark) = self.disk.ledger(Ledger::wasted_tokens) {
+            self.journal.breach(format!("a bucket was dropped with the mark {mark}, far above what it gave"));
+        }
         let epoch = self.life.server.epoch.to_string();
         self.journal.write(What::ServerStarted { epoch });
         look::read_out(&self.life, &self.places);

@@ -36,12 +36,29 @@ pub(crate) struct Ledger {
     marks: Marks,
     /// The marks when the present epoch began.
     floors: Marks,
+    /// The tokens that clients were told, whatever was restored since.
+    told: HashMap<Arc<Scope>, Tokens>,
+    /// How many buckets were dropped, and the first mark that one has left far above all that it can have given.
+    drops: u64,
+    wasted: Option<u64>,
     announced_in: HashMap<Arc<Scope>, u64>,
     longest_lease_ms: u64,
     /// The last epoch that has recovered, or stopped clean.
     recovered: u64,
     stopped_clean: u64,
 }
+
+/// The highest tokens of a bucket that clients were told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tokens {
+    /// In all epochs.
+    highest: u64,
+    /// In those before the present one.
+    earlier: u64,
+}
+
+/// More tokens than a bucket gives in a schedule.
+const GIVEN_AT_MOST: u64 = 100_000;
 
 /// The marks of buckets, and those that dropped buckets have left.
 #[derive(Clone, Debug, Default)]
@@ -66,14 +83,16 @@ impl Ledger {
         }
         (self.epoch, self.last_seq, self.longest_lease_ms) = (epoch, 0, 0);
         self.floors = self.marks.clone();
+        self.told.values_mut().for_each(|tokens| tokens.earlier = tokens.highest);
     }
 
     /// The disk is again as it was in `backup`, and goes on above these numbers.
     pub(crate) fn restored(&mut self, backup: &Self, above: HighestNumbers) {
-        let (ever, repeated, epoch) = (std::mem::take(&mut self.ever), self.repeated, self.epoch);
+        let (ever, told) = (std::mem::take(&mut self.ever), std::mem::take(&mut self.told));
+        let (repeated, epoch, drops, wasted) = (self.repeated, self.epoch, self.drops, self.wasted);
         let passed_on = self.passed_on.take();
-        *self =
-            Self { ever, repeated, passed_on, epoch: epoch.max(above.epoch), last_seq: 0, ..backup.clone() };
+        let past = Self { ever, told, repeated, drops, wasted, passed_on, ..backup.clone() };
+        *self = Self { epoch: epoch.max(above.epoch), last_seq: 0, ..past };
         self.marks.of.values_mut().for_each(|mark| *mark = above.mark);
         self.marks.dropped = [(MarkOf::All, above.mark)].into();
         if above.epoch < epoch {
@@ -107,6 +126,24 @@ impl Ledger {
     /// A name that became another's before the end of a void lock was stored, if there was one.
     pub(crate) fn passed_on_while_void(&self) -> Option<&NameBuf> {
         self.passed_on.as_ref()
+    }
+
+    /// How many buckets were dropped.
+    pub(crate) fn drops(&self) -> u64 {
+        self.drops
+    }
+
+    /// A mark that a dropped bucket has left far above the tokens that it can have given, if there was one.
+    pub(crate) fn wasted_tokens(&self) -> Option<u64> {
+        self.wasted
+    }
+
+    /// A client is told that token of the present epoch. False if a client was told as high a one in an
+    /// earlier epoch.
+    pub(crate) fn tell(&mut self, scope: &Arc<Scope>, token: u64) -> bool {
+        let tokens = self.told.entry(scope.clone()).or_default();
+        tokens.highest = tokens.highest.max(token);
+        token > tokens.earlier
     }
 
     /// Whether that was ever stored.
@@ -151,8 +188,14 @@ impl Ledger {
             Write::RecoveryCompleted => self.recovered = self.epoch,
             Write::StoppedClean => self.stopped_clean = self.epoch,
             Write::BucketDropped { scope, mark } => {
+                self.drops += 1;
                 self.marks.of.remove(scope);
                 if let Some(mark) = mark {
+                    let told = self.told.get(scope).copied().unwrap_or_default();
+                    let began_above = self.floors.of(scope).max(self.marks.of(scope)).max(told.highest);
+                    if mark.up_to > began_above + GIVEN_AT_MOST {
+                        self.wasted.get_or_insert(mark.up_to);
+                    }
                     let known = self.marks.dropped.entry(mark.of.clone()).or_default();
                     *known = mark.up_to.max(*known);
                 }

@@ -107,6 +107,12 @@ impl ServerHandle {
                 place.label
             ));
         }
+        if !self.is_displaced() && !self.disk.tell(&place.scope, token) {
+            self.journal.breach(format!(
+                "bucket {:?}: token {token} was given, though one as high was given in an earlier life",
+                place.label
+            ));
+        }
     }
 
     /// The question could not be answered.
