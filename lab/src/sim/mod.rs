@@ -5,9 +5,11 @@
 //! ```text
 //!   owner clients, ─▶ house, buckets, outboxes, ─▶ DiskLink ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
 //!   claim clients,    pipeline (the real ones,                                 │
-//!   web clients,      on stopped time)                                         └─▶ announced before durable?
-//!   workers
-//!     └──▶ Journal: asked, answered, lost ──▶ the judge of histories
+//!   workers           on stopped time)                                         └─▶ announced before durable?
+//!     │                    ▲
+//!     │    web clients ─▶ link ─▶ HTTP, WebSocket, hello, session (the real ones, too)
+//!     ▼        ▼
+//!   Journal: asked, answered, lost ──▶ the judge of histories
 //! ```
 
 mod clients;
@@ -31,11 +33,12 @@ const HELP: &str = "\
 A schedule is one small world, drawn by its number and the seed: clerks with business transactions, buyers with claims, workers in the
 server's process and tabs far away want the same few names, at least 200 times, while at least 3 faults happen: the process is killed with
 a commit under way, another process takes the store, answers and batches are lost, late or refused, clocks jump, processes and clients stand
-still, links are cut, backups are restored, also twice and an older one after a newer one. Time is simulated, so that nothing waits. In the end everything is mended, and everybody must get an answer.
+still, links are slow, stalled and broken off, backups are restored, also twice and an older one after a newer one. Time is simulated, so that nothing waits, and the lease clock ticks late. The tabs speak the protocol with the
+server's own sessions. In the end everything is mended, and everybody must get an answer.
 
 What the clients were told is judged as `cargo xtask check-history` does it; besides, nobody may be told what the disk does not have yet, sleep
-on for ever, lose a session that still counts on its lease, or leave something behind. What was told before a restore is not judged after
-it; but tokens and epochs grow over all restores.
+on for ever, lose a session that still counts on its lease, keep one for long after its client has gone, whatever the store does, or leave something behind. What was told before a restore is not judged after
+it; but tokens and epochs grow over all restores, and no bucket uses up more tokens than it gives.
 
   cargo xtask sim --schedules 100000 --seed 1     many schedules; the last line is the total
   cargo xtask sim --seed 1 --only 4711            one of them, with all that happens: faults, questions, answers

@@ -71,7 +71,12 @@ pub(crate) const RINGS: &[Ring] = &[
         usual_s: None,
         work: interleavings::ring,
     },
-    Ring { name: "sim", shows: "schedules of faults over house and store", usual_s: Some(60), work: sim },
+    Ring {
+        name: "sim",
+        shows: "schedules of faults over house, store and sessions",
+        usual_s: Some(60),
+        work: sim,
+    },
     Ring { name: "soak", shows: "1000 connections that come and go for 20 s", usual_s: Some(75), work: soak },
     Ring {
         name: "neighbours",
@@ -338,7 +343,7 @@ fn matrix(run: &Run<'_>) -> Result<Vec<TestRun>> {
 }
 
 fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    proof(run, "sim", "clients_get_true_answers_whatever_fails", &["--schedules", "10000", "--seed", "1"])
+    proof(run, "sim", "clients_get_true_answers_whatever_fails", &["--schedules", "6000", "--seed", "1"])
 }
 
 fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {
