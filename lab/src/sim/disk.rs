@@ -91,9 +91,9 @@ impl Disk {
         look(&self.noted.ledger.lock())
     }
 
-    /// A client is told that token; as [`Ledger::tell`].
-    pub(crate) fn tell(&self, scope: &Arc<Scope>, token: u64) -> bool {
-        self.noted.ledger.lock().tell(scope, token)
+    /// A token is announced to a client; as [`Ledger::announce`].
+    pub(crate) fn announce(&self, scope: &Arc<Scope>, token: u64) -> bool {
+        self.noted.ledger.lock().announce(scope, token)
     }
 
     /// A part of the batches on their way arrives. True if one was stored although it came too late.

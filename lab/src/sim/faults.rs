@@ -9,8 +9,8 @@ use super::clients::web_client::RemoteWebClient;
 use super::fault_plan;
 use super::ledger::Ledger;
 use super::look;
-use super::schedule::{Displaced, STEP_MS, Stage, own_lease_ms};
-use super::server::{LONGEST_LEASE_MS, ServerLife};
+use super::schedule::{Displaced, Stage, own_lease_ms};
+use super::server::{LONGEST_LEASE_MS, STEP_MS, ServerLife};
 use crate::history::record::What;
 
 impl Stage {
@@ -64,7 +64,7 @@ impl Stage {
         self.life.run(1);
         self.life.nudge(8);
         let connected: Vec<bool> = self.web_clients.iter().map(RemoteWebClient::is_connected).collect();
-        let shown = look::held_far_away(&self.life, &self.places);
+        let shown = look::held_remotely(&self.life, &self.places);
         let ended = self.life.close();
         for _ in 0..FAREWELLS {
             self.life.run(1);
@@ -76,7 +76,7 @@ impl Stage {
         match ended {
             Ok(true) if count_on > 0 || shown > 0 => {
                 self.journal.breach(format!(
-                    "a stop was called clean, though {shown} locks were shown as held far away, and {count_on} clients count on some"
+                    "a stop was called clean, though {shown} locks were shown as held by remote clients, and {count_on} clients count on some"
                 ));
             }
             Ok(true) => self.journal.count("clean stop"),

@@ -36,10 +36,11 @@ pub(crate) struct Ledger {
     marks: Marks,
     /// The marks when the present epoch began.
     floors: Marks,
-    /// The tokens that clients were told, whatever was restored since.
-    told: HashMap<Arc<Scope>, Tokens>,
-    /// How many buckets were dropped, and the first mark that one has left far above all that it can have given.
+    /// The tokens that were announced to clients, whatever was restored since.
+    announced: HashMap<Arc<Scope>, Tokens>,
+    /// How many buckets were dropped.
     drops: u64,
+    /// The first mark that a dropped bucket has left far above all that it can have given.
     wasted: Option<u64>,
     announced_in: HashMap<Arc<Scope>, u64>,
     longest_lease_ms: u64,
@@ -48,7 +49,7 @@ pub(crate) struct Ledger {
     stopped_clean: u64,
 }
 
-/// The highest tokens of a bucket that clients were told.
+/// The highest tokens of a bucket that were announced to clients.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tokens {
     /// In all epochs.
@@ -83,15 +84,15 @@ impl Ledger {
         }
         (self.epoch, self.last_seq, self.longest_lease_ms) = (epoch, 0, 0);
         self.floors = self.marks.clone();
-        self.told.values_mut().for_each(|tokens| tokens.earlier = tokens.highest);
+        self.announced.values_mut().for_each(|tokens| tokens.earlier = tokens.highest);
     }
 
     /// The disk is again as it was in `backup`, and goes on above these numbers.
     pub(crate) fn restored(&mut self, backup: &Self, above: HighestNumbers) {
-        let (ever, told) = (std::mem::take(&mut self.ever), std::mem::take(&mut self.told));
+        let (ever, announced) = (std::mem::take(&mut self.ever), std::mem::take(&mut self.announced));
         let (repeated, epoch, drops, wasted) = (self.repeated, self.epoch, self.drops, self.wasted);
         let passed_on = self.passed_on.take();
-        let past = Self { ever, told, repeated, drops, wasted, passed_on, ..backup.clone() };
+        let past = Self { ever, announced, repeated, drops, wasted, passed_on, ..backup.clone() };
         *self = Self { epoch: epoch.max(above.epoch), last_seq: 0, ..past };
         self.marks.of.values_mut().for_each(|mark| *mark = above.mark);
         self.marks.dropped = [(MarkOf::All, above.mark)].into();
@@ -138,10 +139,10 @@ impl Ledger {
         self.wasted
     }
 
-    /// A client is told that token of the present epoch. False if a client was told as high a one in an
+    /// A token of the present epoch is announced to a client. False if as high a one was announced in an
     /// earlier epoch.
-    pub(crate) fn tell(&mut self, scope: &Arc<Scope>, token: u64) -> bool {
-        let tokens = self.told.entry(scope.clone()).or_default();
+    pub(crate) fn announce(&mut self, scope: &Arc<Scope>, token: u64) -> bool {
+        let tokens = self.announced.entry(scope.clone()).or_default();
         tokens.highest = tokens.highest.max(token);
         token > tokens.earlier
     }
@@ -191,8 +192,8 @@ impl Ledger {
                 self.drops += 1;
                 self.marks.of.remove(scope);
                 if let Some(mark) = mark {
-                    let told = self.told.get(scope).copied().unwrap_or_default();
-                    let began_above = self.floors.of(scope).max(self.marks.of(scope)).max(told.highest);
+                    let announced = self.announced.get(scope).copied().unwrap_or_default();
+                    let began_above = self.floors.of(scope).max(self.marks.of(scope)).max(announced.highest);
                     if mark.up_to > began_above + GIVEN_AT_MOST {
                         self.wasted.get_or_insert(mark.up_to);
                     }

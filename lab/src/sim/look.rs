@@ -3,7 +3,7 @@
 use lockhouse::{ClaimError, HolderKind, StoreError};
 
 use super::clients::owner_client::mode;
-use super::clients::web_client::FAR_AWAY;
+use super::clients::web_client::REMOTE_LABEL;
 use super::server::{Place, ServerHandle, ServerLife};
 use crate::history::record::{Found, Thing, What};
 
@@ -50,10 +50,10 @@ pub(crate) fn read_out(life: &ServerLife, places: &[Place]) {
     }
 }
 
-/// How many web locks of clients far away the server shows.
-pub(super) fn held_far_away(life: &ServerLife, places: &[Place]) -> usize {
+/// How many web locks of remote clients the server shows.
+pub(super) fn held_remotely(life: &ServerLife, places: &[Place]) -> usize {
     let shown = |place: &Place| match life.block_on(life.server.bucket(place).snapshot()) {
-        Ok(snapshot) => snapshot.held.iter().filter(|held| held.client_id.starts_with(FAR_AWAY)).count(),
+        Ok(snapshot) => snapshot.held.iter().filter(|held| held.client_id.starts_with(REMOTE_LABEL)).count(),
         // The store is on its way back.
         Err(_) => 0,
     };

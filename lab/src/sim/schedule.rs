@@ -14,7 +14,7 @@ use super::fault_plan;
 use super::journal::{Journal, Written};
 use super::ledger::Ledger;
 use super::server::{
-    LONGEST_LEASE_MS, LONGEST_WAIT_MS, Leases, Place, SHORTEST_LEASE_MS, ServerLife, places,
+    LONGEST_LEASE_MS, LONGEST_WAIT_MS, Leases, Place, SHORTEST_LEASE_MS, STEP_MS, ServerLife, places,
 };
 use crate::history::record::What;
 
@@ -225,6 +225,3 @@ pub(super) fn own_lease_ms(random: &mut Random) -> u64 {
     let longer_ms = LONGEST_LEASE_MS - SHORTEST_LEASE_MS;
     SHORTEST_LEASE_MS + if random.percent(80) { 0 } else { random.below(longer_ms as usize + 1) as u64 }
 }
-
-/// A tenth of the shortest lease is twice as long.
-pub(super) const STEP_MS: u64 = 25;

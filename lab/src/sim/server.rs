@@ -25,7 +25,6 @@ use tokio::task::AbortHandle;
 use super::disk::{Disk, DiskLink};
 use super::journal::{Journal, Op};
 use super::ledger::{Ledger, Sort};
-use super::schedule::STEP_MS;
 use crate::history::record::{Invocation, Reason};
 
 /// The names that all clients want.
@@ -107,7 +106,7 @@ impl ServerHandle {
                 place.label
             ));
         }
-        if !self.is_displaced() && !self.disk.tell(&place.scope, token) {
+        if !self.is_displaced() && !self.disk.announce(&place.scope, token) {
             self.journal.breach(format!(
                 "bucket {:?}: token {token} was given, though one as high was given in an earlier life",
                 place.label
@@ -147,7 +146,7 @@ impl ServerHandle {
 pub(crate) struct ServerLife {
     pub(crate) server: ServerHandle,
     pub(crate) clock: ManualClock,
-    /// What serves the clients far away: sessions and all before them.
+    /// What serves the remote clients: sessions and all before them.
     sessions: Arc<Server>,
     routes: Router,
     ticks: RefCell<Ticks>,
@@ -330,6 +329,9 @@ impl Ticks {
         is_due
     }
 }
+
+/// The longest step of simulated time: half of the shortest interval of pings.
+pub(crate) const STEP_MS: u64 = 25;
 
 /// The interval of the lease clock's ticks.
 const TICK_MS: u64 = 100;

@@ -152,8 +152,8 @@ impl Session {
             }
             Effect::Lost { request, reason, .. } => self.lost(request, reason),
             Effect::AgentEnded { agent, reason: EndReason::Expired } => {
-                // While the store is away the end of the lease overtakes the answer to its beginning. There are
-                // no other agents before that.
+                // While the store is away the end of the lease overtakes the answer to its beginning. There
+                // are no other agents before that.
                 if self.lease_agent.is_none_or(|lease_agent| lease_agent == agent) {
                     self.end(SessionEnd::LeaseExpired);
                 } else if let Some(number) = self.table.agent_number(agent) {

@@ -2,8 +2,8 @@
 //! connections that come and go, and keeps its own view of its lease.
 //!
 //! ```text
-//!   RemoteWebClient ─▶ Session ─▶ WebSocket ─▶ link: slow, stalled, broken ─▶ router, session (the real ones)
-//!                                                └─▶ Listener: told before durable?
+//!   RemoteWebClient ─▶ Session ─▶ WebSocket ─▶ link: slow, stalled, broken ─▶ router, session (the real)
+//!                                                └─▶ Listener: announced before durable?
 //! ```
 
 mod connection;
@@ -22,7 +22,7 @@ use random::Random;
 
 use self::connection::{Connection, Input};
 pub(super) use self::link::Break;
-use self::listener::Told;
+use self::listener::Announced;
 use crate::sim::server::{Place, ServerHandle, ServerLife};
 
 /// What has come for the client.
@@ -61,7 +61,7 @@ pub(super) struct Session {
     connection: Option<Connection>,
     /// None before the first welcome.
     known: Option<Known>,
-    told: Arc<Told>,
+    announced: Arc<Announced>,
     frames: VecDeque<Frame>,
     /// Reclaims that must be refused.
     void: HashSet<u64>,
@@ -120,7 +120,7 @@ impl Session {
             label: label.to_owned(),
             connection: None,
             known: None,
-            told: Arc::default(),
+            announced: Arc::default(),
             frames: VecDeque::new(),
             void: HashSet::new(),
             pages: Vec::new(),
@@ -144,7 +144,7 @@ impl Session {
         }
         let hello = Hello { credential: None, client: None, resume };
         let hello = Envelope::new(ClientFrame::Hello(hello)).to_text();
-        self.connection = Some(Connection::open(life, &self.place, &self.told, hello, random));
+        self.connection = Some(Connection::open(life, &self.place, &self.announced, hello, random));
     }
 
     /// Whether the server has welcomed the present connection.
@@ -159,7 +159,7 @@ impl Session {
 
     /// Whether the server has written something of weight that the client has not read.
     pub(super) fn has_unread(&self) -> bool {
-        self.known.as_ref().is_some_and(|known| self.told.seq() > known.received)
+        self.known.as_ref().is_some_and(|known| self.announced.seq() > known.received)
     }
 
     /// Past this the client ends the session itself; none before it has begun.

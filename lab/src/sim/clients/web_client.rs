@@ -81,12 +81,12 @@ struct Old {
     epoch: u64,
 }
 
-/// The beginning of the labels of clients far away.
-pub(crate) const FAR_AWAY: &str = "tab-";
+/// The beginning of the labels of remote clients.
+pub(crate) const REMOTE_LABEL: &str = "tab-";
 
 impl RemoteWebClient {
     pub(crate) fn new(number: usize, place: Place) -> Self {
-        let label = format!("{FAR_AWAY}{number}");
+        let label = format!("{REMOTE_LABEL}{number}");
         Self {
             name: format!("{label}.1").into(),
             label,

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{ClientHandshake, Error, Message, Utf8Bytes, WebSocket};
 
 use super::link::{ClientEnd, Wire, link};
-use super::listener::{Listener, Told};
+use super::listener::{Announced, Listener};
 use crate::sim::server::{Place, ServerLife};
 
 /// A connection to the server.
@@ -50,12 +50,12 @@ impl Connection {
     pub(super) fn open(
         life: &ServerLife,
         place: &Place,
-        told: &Arc<Told>,
+        announced: &Arc<Announced>,
         hello: String,
         random: &mut Random,
     ) -> Self {
         let capacity = random.pick(&CAPACITIES).copied().unwrap_or(CAPACITIES[0]);
-        let (client, wire, server) = link(capacity, Listener::new(&life.server, place, told));
+        let (client, wire, server) = link(capacity, Listener::new(&life.server, place, announced));
         life.serve(server);
         let state = match handshake(client, place) {
             Ok(opening) => State::Opening(opening, hello),

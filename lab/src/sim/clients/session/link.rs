@@ -149,8 +149,8 @@ impl AsyncRead for ServerEnd {
         let mut link = self.0.lock();
         let is_stalled = link.is_stalled;
         let way = &mut link.to_server;
-        let room = buffer.initialize_unfilled();
-        match if is_stalled { 0 } else { way.take(room) } {
+        let free = buffer.initialize_unfilled();
+        match if is_stalled { 0 } else { way.take(free) } {
             0 if way.is_closed && !is_stalled => Poll::Ready(Ok(())),
             0 => {
                 way.waiting = Some(context.waker().clone());
@@ -172,12 +172,12 @@ impl AsyncWrite for ServerEnd {
         if way.is_closed && !link.is_stalled {
             return Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
         }
-        let room = way.capacity - way.bytes.len();
-        if room == 0 {
+        let free = way.capacity - way.bytes.len();
+        if free == 0 {
             way.waiting = Some(context.waker().clone());
             return Poll::Pending;
         }
-        let written = &bytes[..bytes.len().min(room)];
+        let written = &bytes[..bytes.len().min(free)];
         way.bytes.extend(written);
         link.listener.hear(written);
         Poll::Ready(Ok(written.len()))

@@ -14,7 +14,7 @@ use crate::sim::server::{Place, ServerHandle};
 pub(super) struct Listener {
     server: ServerHandle,
     place: Place,
-    told: Arc<Told>,
+    announced: Arc<Announced>,
     /// The bytes of which more must come.
     bytes: Vec<u8>,
     state: State,
@@ -22,7 +22,7 @@ pub(super) struct Listener {
 
 /// What a session was told, over all of its connections.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Announced {
     /// The highest number of a frame that was written to the client.
     seq: AtomicU64,
 }
@@ -32,11 +32,11 @@ enum State {
     /// The head of the answer to the handshake is not over yet.
     Head,
     Frames,
-    /// Nobody listens any more.
+    /// The client receives nothing of it any more.
     Stopped,
 }
 
-impl Told {
+impl Announced {
     /// The highest number of a frame that was written to the client.
     pub(super) fn seq(&self) -> u64 {
         self.seq.load(Ordering::Relaxed)
@@ -44,12 +44,12 @@ impl Told {
 }
 
 impl Listener {
-    pub(super) fn new(server: &ServerHandle, place: &Place, told: &Arc<Told>) -> Self {
-        let (server, place, told) = (server.clone(), place.clone(), told.clone());
-        Self { server, place, told, bytes: Vec::new(), state: State::Head }
+    pub(super) fn new(server: &ServerHandle, place: &Place, announced: &Arc<Announced>) -> Self {
+        let (server, place, announced) = (server.clone(), place.clone(), announced.clone());
+        Self { server, place, announced, bytes: Vec::new(), state: State::Head }
     }
 
-    /// The client hears nothing of it any more.
+    /// The client receives nothing of it any more.
     pub(super) fn stop(&mut self) {
         self.state = State::Stopped;
     }
@@ -85,7 +85,7 @@ impl Listener {
         match frame {
             ServerFrame::Welcome(welcome) => {
                 if !welcome.resumed {
-                    self.told.seq.store(0, Ordering::Relaxed);
+                    self.announced.seq.store(0, Ordering::Relaxed);
                 }
                 let known = self.server.disk.ledger(Ledger::longest_lease_ms);
                 if known < welcome.lease_ms && !self.server.is_displaced() {
@@ -96,7 +96,7 @@ impl Listener {
                 }
             }
             ServerFrame::Numbered { seq, event } => {
-                let is_again = self.told.seq.fetch_max(seq, Ordering::Relaxed) >= seq;
+                let is_again = self.announced.seq.fetch_max(seq, Ordering::Relaxed) >= seq;
                 if let ServerEvent::Granted { id, token, .. } = event {
                     self.granted(token, is_again || is_reclaim(id));
                 }
