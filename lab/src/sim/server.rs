@@ -171,9 +171,9 @@ impl ServerLife {
         clock.stand_still(Duration::from_millis(journal.now_ms()));
         clock.set_calendar(calendar_ms);
         let link = disk.link();
-        // Two locks are many in every other life.
+        // One lock is more than may end at once, except in every eighth life.
         let limits =
-            Limits { locks_ended_at_once: if number.is_multiple_of(2) { 1 } else { 60 }, ..Limits::DEFAULT };
+            Limits { locks_ended_at_once: if number.is_multiple_of(8) { 60 } else { 0 }, ..Limits::DEFAULT };
         let earlier = Duration::from_millis(leases.earlier_ms);
         let options = Options::new().lease(earlier).clock(&clock).store_timeout(STORE_TIMEOUT).limits(limits);
         let opening =

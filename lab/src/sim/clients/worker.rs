@@ -243,6 +243,10 @@ fn record_result(
             journal.count("web: no store");
             return journal.unknown(op);
         }
+        RequestError::StoreUnavailable { .. } => {
+            journal.count("web: no store for the answer");
+            return journal.refused(op, Reason::Unavailable);
+        }
         error => return server.strange(error),
     };
     journal.count(class);

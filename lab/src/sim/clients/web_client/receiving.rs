@@ -131,6 +131,10 @@ impl RemoteWebClient {
                 journal.count("web: unavailable");
                 journal.refused(Some(request.op), Reason::Busy);
             }
+            (RequestState::Pending, Some(ErrorCode::Unavailable)) => {
+                journal.count("web: no store for the answer");
+                journal.refused(Some(request.op), Reason::Unavailable);
+            }
             (state, code) => life.server.strange(format!("{state:?} was refused: {code:?}")),
         }
         self.forget(at);
