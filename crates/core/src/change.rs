@@ -43,8 +43,8 @@ pub enum Change {
         /// When.
         at: Instant,
     },
-    /// An owner has given up more locks than fit into one commit: from now on they are void. A void lock is
-    /// nobody's, but still keeps its name from others until it ends, with an `Unlocked` of its own. If the
+    /// An owner has given up more locks than fit into one commit: from now on they are void. A void lock has
+    /// no holder, but still keeps its name from others until it ends, with an `Unlocked` of its own. If the
     /// owner lives, [`LocksSwept`](Self::LocksSwept) comes after the last one, else `OwnerEnded`.
     LocksVoided {
         /// The owner.

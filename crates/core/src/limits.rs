@@ -26,8 +26,8 @@ pub struct Limits {
     pub locks_per_owner: u32,
     /// Locks in one command, so that its changes fit into one transaction of the smallest store.
     pub locks_per_command: usize,
-    /// Locks of an owner that end in one step. More of them become [void](crate::Change::LocksVoided), and end
-    /// one by one.
+    /// Locks of an owner that end in one step. More of them become [void](crate::Change::LocksVoided), and
+    /// end one by one.
     pub locks_ended_at_once: usize,
     /// Length of the label of an owner or a claimant, in bytes.
     pub label_bytes: usize,

@@ -2,9 +2,10 @@
 //! end more of them at once than fit.
 //!
 //! ```text
-//!   an owner ends, or gives up many locks ─▶ LocksVoided ─▶ Unlocked, Unlocked, … ─▶ OwnerEnded or LocksSwept
-//!                                                              ▲
-//!                    a command that asks for the name of one ──┘ ends it first
+//!   an owner ends, or gives up many locks
+//!     └─▶ LocksVoided ─▶ Unlocked, Unlocked, … ─▶ OwnerEnded or LocksSwept
+//!                           ▲
+//!                           └── a command that asks for the name of one ends it first
 //! ```
 
 use std::hash::BuildHasher;

@@ -226,7 +226,7 @@ impl<S: BuildHasher> LockManager<S> {
         (holders, self.table.names[name].queued)
     }
 
-    /// The locks and claims that hold the name, oldest first. A void lock is nobody's.
+    /// The locks and claims that hold the name, oldest first. A void lock has no holder.
     fn holders_in_order(&self, name: u32) -> impl Iterator<Item = u32> + '_ {
         let held = self.table.names[name].held.iter::<ByName>(&self.table.entries);
         held.filter(|slot| !self.table.is_void(*slot))

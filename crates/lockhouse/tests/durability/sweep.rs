@@ -100,17 +100,17 @@ async fn a_name_of_an_owner_that_has_ended_is_anothers_at_once_but_after_its_own
     let name = Name::new("many/98").unwrap();
     let request = NewRequest::new(agent.unwrap(), name, Acquire::IfAvailable(Mode::Exclusive));
     port.submit(1, Command::Request(request));
-    let told = drained(&port);
+    let announced = drained(&port);
     let is_granted = |notice: &lockhouse::Notice| format!("{notice:?}").contains("Granted");
-    assert!(!told.iter().any(is_granted), "{told:?}");
+    assert!(!announced.iter().any(is_granted), "{announced:?}");
     gate.let_through(1);
     assert!(end.await.unwrap());
     assert!(poll(&mut lock).await.is_pending(), "the end of the lock is not kept yet");
     gate.open();
     lock.await.unwrap();
     settle().await;
-    let told = drained(&port);
-    assert!(told.iter().any(is_granted), "{told:?}");
+    let announced = drained(&port);
+    assert!(announced.iter().any(is_granted), "{announced:?}");
     let writes = gate.writes();
     let place = |of: &str, what: &str| {
         let is_it = |write: &Write| {

@@ -28,7 +28,8 @@ enum Held {
 
 impl Literal {
     /// Everything due ends first, in the order of the deadlines; then the queues are processed. Requests that
-    /// have waited for the end of a recovery are processed by names, in the order `settled` as far as it says.
+    /// have waited for the end of a recovery are processed by names, in the order `settled` as far as it
+    /// says.
     pub(in crate::oracle) fn handle_timeout(&mut self, now: Instant, settled: &[NameBuf]) {
         self.came = now;
         let mut due = self.deadlines();

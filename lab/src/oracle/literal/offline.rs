@@ -34,7 +34,7 @@ pub(super) struct Row {
     since: Instant,
     metadata: Option<String>,
     pub(super) born: u64,
-    /// When the row was marked as nobody's, if it was.
+    /// When the row was marked as void, if it was.
     pub(super) voided: Option<u64>,
     /// The number of answers to the owner that it has this lock already, in all and since the upgrade.
     pub(super) again: Again,

@@ -168,8 +168,8 @@ impl Literal {
         true
     }
 
-    /// All waiting requests are processed once more, in the order of their arrival, name by name: the names in
-    /// this order, then all others.
+    /// All waiting requests are processed once more, in the order of their arrival, name by name: the names
+    /// in this order, then all others.
     pub(super) fn settle(&mut self, now: Instant, order: &[NameBuf]) {
         if !std::mem::take(&mut self.unsettled) {
             return;

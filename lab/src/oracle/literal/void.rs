@@ -1,5 +1,5 @@
-//! The ends of many locks at once, which the pattern does not know: the rows are marked, are nobody's from then
-//! on, and are deleted one by one.
+//! The ends of many locks at once, which the pattern does not know: the rows are marked as
+//! void, count for no owner from then on, and are deleted one by one.
 
 use lockhouse_core::{Change, Instant, LockEnd, Mode, Name, NameBuf, OwnerEnd, OwnerId, VoidLocks};
 

@@ -1,5 +1,5 @@
-//! Void locks: those that an owner has given up at once, or that have ended with it, more of them than fit into
-//! one commit. A void lock is nobody's, but it keeps its name until it is swept.
+//! Void locks: those that an owner has given up at once, or that have ended with it, more of them than fit
+//! into one commit. A void lock has no holder, but it keeps its name until it is swept.
 //!
 //! ```text
 //!   PartySlot.all ─▶ LockEntry ⇄ …          the owner's

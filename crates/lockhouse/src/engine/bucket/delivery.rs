@@ -1,5 +1,6 @@
 //! Outcomes and effects on their way to futures, guards and ports: the receiver of each, and the time.
 
+pub(super) mod announcements;
 mod waiting;
 pub(super) mod withheld;
 

@@ -8,7 +8,6 @@
 //!               a future's waker ◀────┴────▶ a port's inbox          wakers run after the mutex is free
 //! ```
 
-mod announcements;
 mod changes;
 pub(crate) mod deferred;
 mod delivery;

@@ -9,8 +9,8 @@ use lockhouse_core::{
     Refusal, RequestId, RequestStatus,
 };
 
-use crate::engine::bucket::announcements::Announcements;
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
+use crate::engine::bucket::delivery::announcements::Announcements;
 use crate::engine::bucket::delivery::withheld::Withheld;
 use crate::engine::bucket::durability::Durability;
 use crate::engine::bucket::retention::{Housekeeping, Retention};
@@ -140,8 +140,8 @@ impl State {
         }
     }
 
-    /// Ends everything that is due at or before `due`, processes the queues that this leaves, and sweeps, each
-    /// at most so many. Returns whether that was all.
+    /// Ends everything that is due at or before `due`, processes the queues that this leaves, and sweeps,
+    /// each at most so many. Returns whether that was all.
     pub(super) fn time_has_passed(&mut self, due: Instant, now: Now, most: usize) -> bool {
         let now = self.stamp(now);
         if self.manager.next_timeout().is_none_or(|next| next > due) {

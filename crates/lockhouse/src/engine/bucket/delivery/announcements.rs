@@ -12,7 +12,7 @@ const ANNOUNCED_AT_ONCE: usize = 1024;
 
 /// The notices of the present hold, and those that are left for the next ones.
 #[derive(Debug, Default)]
-pub(super) struct Announcements {
+pub(in crate::engine::bucket) struct Announcements {
     /// How many were announced in the present hold.
     count: usize,
     /// Notices that wait for their turn; while there are any, all notices wait behind them.
@@ -33,7 +33,7 @@ impl State {
     }
 
     /// Announces what is left of an earlier hold, as much as fits into this one.
-    pub(super) fn announce_more(&mut self) {
+    pub(in crate::engine::bucket) fn announce_more(&mut self) {
         let Announcements { count, left } = &mut self.announcements;
         let part = left.len().min(ANNOUNCED_AT_ONCE - *count);
         *count += part;
@@ -48,7 +48,7 @@ impl State {
 
     /// The hold is over; whether there is something left for the next one.
     #[inline]
-    pub(super) fn end_announcements(&mut self) -> bool {
+    pub(in crate::engine::bucket) fn end_announcements(&mut self) -> bool {
         self.announcements.count = 0;
         !self.announcements.left.is_empty()
     }
@@ -108,14 +108,14 @@ mod tests {
         let shared = &port.bucket().0;
         let (_, has_more) = shared.hold(|state| state.handle(shared.environment.clock.stamp(), steal));
         assert!(has_more);
-        let mut told = drained(&port);
-        assert_eq!(told.len(), ANNOUNCED_AT_ONCE);
+        let mut announced = drained(&port);
+        assert_eq!(announced.len(), ANNOUNCED_AT_ONCE);
         // The port asks for something in between; the answer comes behind all that is left.
         port.submit(9, Command::Abort { request: held[0] });
-        told.extend(drained(&port));
+        announced.extend(drained(&port));
         let answer = Notice::Answer { tag: 9, outcome: Outcome::Aborted { pending: false } };
-        assert_eq!(told.pop(), Some(answer));
-        let lost = told.iter().map(|notice| match notice {
+        assert_eq!(announced.pop(), Some(answer));
+        let lost = announced.iter().map(|notice| match notice {
             Notice::Effect(Effect::Lost { request, .. }) => *request,
             other => panic!("{other:?}"),
         });
