@@ -106,7 +106,7 @@ impl World {
         view: &DurableView,
         reclaim: impl FnOnce(&mut Random) -> Ask,
     ) -> Durable {
-        let (reclaims, ends) = if view.recovering { (120, 3) } else { (1, 1) };
+        let (reclaims, ends) = if view.recovering { (120, 4) } else { (1, 1) };
         let opens = if view.owners.len() < 4 { 12 } else { 5 };
         let (locks, claims) = if self.has_many_locks { (60, 10) } else { (30, 20) };
         let opens = if self.has_many_locks && view.owners.len() > 2 { 2 } else { opens };
