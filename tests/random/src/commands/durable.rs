@@ -110,7 +110,8 @@ impl World {
         let opens = if view.owners.len() < 4 { 12 } else { 5 };
         let (locks, claims) = if self.has_many_locks { (60, 10) } else { (30, 20) };
         let opens = if self.has_many_locks && view.owners.len() > 2 { 2 } else { opens };
-        let weights = [opens, 3, 2, locks, 14, 6, 6, claims, 16, 7, reclaims, ends, 2];
+        let all_but = if self.has_many_locks { 10 } else { 6 };
+        let weights = [opens, 3, 2, locks, 14, all_but, 6, claims, 16, 7, reclaims, ends, 3];
         match weighted(random, &weights) {
             0 => self.open(random, view),
             1 => Durable::Touch { owner: owner(random, view) },

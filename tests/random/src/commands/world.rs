@@ -50,7 +50,7 @@ impl World {
     /// Draws a world.
     pub fn new(random: &mut Random) -> Self {
         let large = random.percent(2);
-        let has_many_locks = random.percent(25);
+        let has_many_locks = random.percent(22);
         let (names, agents, length, crowd) = if large {
             (20 + random.below(60), 20 + random.below(60), 3000, 400)
         } else if has_many_locks {
