@@ -46,7 +46,7 @@ impl LargeEnd {
 pub(super) async fn measure(address: SocketAddr, keys: &[String; 2], locks: u32) -> Result<LargeEnd> {
     let http = Http::new(address, &keys[1])?;
     let opened = call(&http, "owners", None, &json!({"label": "large", "ttlMs": 3_600_000})).await?;
-    let (owner, secret) = (text(&opened, "owner")?, text(&opened, "secret")?);
+    let (owner, secret) = (text(&opened, "owner")?, text(&opened, "ownerSecret")?);
     for first in (0..locks).step_by(PER_CALL as usize) {
         let names = first..locks.min(first + PER_CALL);
         let wanted: Vec<Value> =
