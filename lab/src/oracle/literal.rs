@@ -49,8 +49,8 @@ pub(super) struct Literal {
     rows: Vec<Row>,
     /// The owners that have ended, of which marked rows are left.
     ended: Vec<(OwnerId, OwnerEnd)>,
-    /// The owners of marked rows, in the order of their turns.
-    turns: Vec<OwnerId>,
+    /// The owners of marked rows, in the order of their turns, and since when they have been.
+    turns: Vec<(u64, OwnerId)>,
     claims: BTreeMap<NameBuf, Claim>,
     assignments: BTreeMap<NameBuf, AssignmentRecord>,
     recovery: Option<Recovery>,
@@ -237,7 +237,8 @@ impl Literal {
         let is_of_names = |refusal: &Refusal| matches!(refusal, Refusal::TooManyNames { .. });
         let mut refusal = self.out_of_bounds(new);
         if refusal.as_ref().is_none_or(is_of_names) && new.acquire != Acquire::Steal {
-            self.catch_up(now, new.name, new.acquire.mode(), None);
+            let mut may_end = self.most_in_the_way();
+            self.catch_up(now, new.name, new.acquire.mode(), None, &mut may_end);
             refusal = self.out_of_bounds(new);
         }
         if let Some(refusal) = refusal {
@@ -529,15 +530,16 @@ impl Literal {
 
     /// The first holders of the name in any way, in the order of their grants, other than that owner.
     fn holders(&self, name: &NameBuf, except: Option<OwnerId>) -> Vec<Holder> {
-        let mut all: Vec<(u64, Holder)> = Vec::new();
+        let mut all: Vec<(u64, Option<Holder>)> = Vec::new();
         let locks = self.held.iter().filter(|lock| lock.request.name == *name);
-        all.extend(locks.map(|lock| (lock.born, lock_holder(lock))));
-        let others = self.rows.iter().filter(|row| row.name == *name && row.voided.is_none());
-        let others = others.filter(|row| Some(row.owner) != except);
-        all.extend(others.map(|row| (row.born, self.row_holder(row))));
-        all.extend(self.claims.get(name).map(|claim| (claim.born, claim.holder())));
+        all.extend(locks.map(|lock| (lock.born, Some(lock_holder(lock)))));
+        let shown = |row: &Row| row.voided.is_none() && Some(row.owner) != except;
+        let others = self.rows.iter().filter(|row| row.name == *name);
+        all.extend(others.map(|row| (row.born, shown(row).then(|| self.row_holder(row)))));
+        all.extend(self.claims.get(name).map(|claim| (claim.born, Some(claim.holder()))));
         all.sort_by_key(|(born, _)| *born);
-        all.into_iter().map(|(_, holder)| holder).take(Refusal::HOLDERS_SHOWN).collect()
+        // The first 64 are looked at.
+        all.into_iter().take(64).filter_map(|(_, holder)| holder).take(Refusal::HOLDERS_SHOWN).collect()
     }
 
     fn queued(&self, name: &NameBuf) -> u32 {

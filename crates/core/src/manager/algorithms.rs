@@ -28,7 +28,8 @@ impl<S: BuildHasher> LockManager<S> {
         let now = now.into();
         self.check_bounds(request)?;
         if self.is_done_in_parts() && request.acquire != Acquire::Steal {
-            self.catch_up(now, request.name, request.acquire.mode(), None);
+            let mut may_end = self.most_in_the_way();
+            self.catch_up(now, request.name, request.acquire.mode(), None, &mut may_end);
         }
         let limit = self.limits.names;
         let Some(name) = self.table.name_slot(request.name, limit) else {

@@ -76,7 +76,8 @@ impl<S: BuildHasher> LockManager<S> {
         }
         self.expire_claim_if_due(now, new.name);
         if self.is_done_in_parts() {
-            self.catch_up(now, new.name, Mode::Exclusive, None);
+            let mut may_end = self.most_in_the_way();
+            self.catch_up(now, new.name, Mode::Exclusive, None, &mut may_end);
         }
         self.check_claimable(new.name)?;
         if self.table.claims.len() + self.assignments.len() >= limits.assignments as usize {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 
 use claims::AssignmentIndex;
-use recovery::RecoveryState;
+use recovery::{RecoveryState, Unsettled};
 pub use replay::ReplayError;
 use tables::arena::KEPT;
 use tables::deadlines::Deadlines;
@@ -73,8 +73,8 @@ pub struct LockManager<S> {
     deferred: VecDeque<u32>,
     /// The owners with void locks, in their turns.
     sweeps: BTreeMap<u64, OwnerId>,
-    /// The slot of names from which on queues still wait to be processed after the end of a recovery.
-    unsettled: Option<u32>,
+    /// What is still to be done after the end of a recovery.
+    unsettled: Option<Unsettled>,
 }
 
 impl<S: BuildHasher> LockManager<S> {

@@ -7,6 +7,7 @@ use std::hash::BuildHasher;
 use super::LockManager;
 use super::tables::list::{ByName, ByParty};
 use super::tables::table::{Extras, HeldToken, Tenure};
+use super::views::HOLDERS_LOOKED_AT;
 use crate::{
     Acquired, Change, Conflict, FencingToken, GrantToUndo, Instant, LockEnd, LockRecord, Mode, Name,
     NewLocks, Now, OwnedLock, OwnerId, Refusal, Unlock, VoidLocks,
@@ -33,7 +34,10 @@ impl<S: BuildHasher> LockManager<S> {
             self.expire_claim_if_due(now, *name);
         }
         if self.is_done_in_parts() {
-            names.iter().for_each(|(name, mode)| self.catch_up(now, *name, *mode, Some(party)));
+            let mut may_end = self.most_in_the_way();
+            for (name, mode) in &names {
+                self.catch_up(now, *name, *mode, Some(party), &mut may_end);
+            }
         }
         let needs = self.needs(party, &names)?;
         self.check_capacity(party, &names, &needs)?;
@@ -62,7 +66,6 @@ impl<S: BuildHasher> LockManager<S> {
         let Some(party) = self.live_owner(now, owner) else { return 0 };
         let mut count = 0;
         for lock in locks {
-            self.settle_own_name_if_void(now, party, lock.name);
             let own = self.own_lock(party, lock.name, Some(lock.token));
             let Some(slot) = own.filter(|slot| !self.others_rely_on(*slot, lock)) else { continue };
             count += match lock.how {
@@ -167,7 +170,7 @@ impl<S: BuildHasher> LockManager<S> {
             None if self.is_free(slot, mode) => return Ok(Need::Fresh),
             None => {}
         }
-        let others = table.names[slot].held.iter::<ByName>(&table.entries);
+        let others = table.names[slot].held.iter::<ByName>(&table.entries).take(HOLDERS_LOOKED_AT);
         let is_other =
             |slot: &u32| table.entries[*slot].tenure() != Tenure::Owner(party) && !table.is_void(*slot);
         let others = others.filter(is_other);
@@ -184,7 +187,7 @@ impl<S: BuildHasher> LockManager<S> {
     fn check_capacity(&self, party: u32, names: &[(Name<'_>, Mode)], needs: &[Need]) -> Result<(), Refusal> {
         let limits = self.limits;
         let fresh = needs.iter().filter(|need| matches!(need, Need::Fresh)).count();
-        if self.table.parties[party].count as usize + fresh > limits.locks_per_owner as usize {
+        if self.table.locks_of_owner(party) as usize + fresh > limits.locks_per_owner as usize {
             return Err(Refusal::TooManyLocks { limit: limits.locks_per_owner });
         }
         if fresh > 0 {
@@ -255,9 +258,6 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     fn unlock_these(&mut self, now: Now, party: u32, locks: &[(Name<'_>, Option<FencingToken>)]) -> usize {
-        for (name, _) in locks {
-            self.settle_own_name_if_void(now, party, *name);
-        }
         let mut seen = HashSet::new();
         let own = locks.iter().filter_map(|(name, token)| self.own_lock(party, *name, *token));
         let slots: Vec<u32> = own.filter(|slot| seen.insert(*slot)).collect();
@@ -301,12 +301,6 @@ impl<S: BuildHasher> LockManager<S> {
     fn locks_voided(&mut self, now: Now, party: u32, which: VoidLocks) {
         self.begin_sweep(party);
         self.change(Change::LocksVoided { owner: self.table.owner(party).id, which, at: now.tick() });
-    }
-
-    fn settle_own_name_if_void(&mut self, now: Now, party: u32, name: Name<'_>) {
-        if self.has_void_locks() {
-            self.settle_own_name(now, party, name);
-        }
     }
 
     pub(super) fn own_lock(&self, party: u32, name: Name<'_>, token: Option<FencingToken>) -> Option<u32> {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use super::LockManager;
 use super::algorithms::extras;
@@ -26,6 +27,15 @@ pub(super) struct RecoveryState {
     fences: BTreeMap<NameBuf, FenceMarks>,
     /// The heap memory of the names of `fences`.
     heap_bytes: usize,
+}
+
+/// What is still to be done after the end of a recovery, in parts.
+#[derive(Debug)]
+pub(super) struct Unsettled {
+    /// The slots of names whose requests are still to be processed.
+    pub(super) names: Range<u32>,
+    /// The knowledge of the time before, which is forgotten piece by piece.
+    past: Box<RecoveryState>,
 }
 
 /// The two marks of the fence at a guarded resource: an exclusive lock ended all older ones, a shared one all
@@ -86,7 +96,8 @@ impl<S: BuildHasher> LockManager<S> {
         let recovery = self.recovery.as_ref().ok_or(Refusal::NotRecovering)?;
         recovery.check(new)?;
         if self.is_done_in_parts() {
-            self.catch_up(now, name, mode, None);
+            let mut may_end = self.most_in_the_way();
+            self.catch_up(now, name, mode, None, &mut may_end);
         }
         if self.table.find_name(name).is_some_and(|name| self.is_excluded_by_durable(name, mode)) {
             return Err(Refusal::Superseded);
@@ -113,42 +124,43 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The waiting requests are still to be processed, a part of the names at a time.
     pub(super) fn end_recovery(&mut self) -> bool {
-        if self.recovery.take().is_none() {
-            return false;
-        }
+        let Some(past) = self.recovery.take() else { return false };
         self.grants = !self.closed;
         self.effects.push_back(Effect::Recovered);
-        self.unsettled = Some(0);
+        self.unsettled = Some(Unsettled { names: 0..self.table.names.end(), past });
         true
     }
 
     /// The requests that have waited for the end of the recovery are processed name by name, as if those of
-    /// the name had just come, in the order in which they came: at most so many names, which are counted off.
-    /// Returns whether those were all.
+    /// the name had just come, in the order in which they came, until so many requests and names were looked
+    /// at, which are counted off. Returns whether those were all.
     pub(super) fn settle_waiting(&mut self, now: Now, may_do: &mut usize) -> bool {
-        while let Some(name) = self.unsettled {
-            if name >= self.table.names.end() {
-                self.unsettled = None;
-                break;
-            }
+        while let Some(unsettled) = &mut self.unsettled {
             if *may_do == 0 {
                 return false;
             }
             *may_do -= 1;
-            self.unsettled = Some(name + 1);
-            if self.table.names.contains(name) {
-                self.settle_queue(now, name);
-                self.table.forget_if_idle(name);
+            match unsettled.names.next() {
+                Some(name) if self.table.names.contains(name) => {
+                    *may_do = may_do.saturating_sub(self.table.names[name].queued as usize);
+                    self.settle_queue(now, name);
+                    self.table.forget_if_idle(name);
+                }
+                Some(_) => {}
+                None if unsettled.past.forget_one() => {}
+                None => self.unsettled = None,
             }
         }
         true
     }
 
-    /// The same for one name, for a command that asks for it.
+    /// The same for one name, for a command that asks for it. A queue whose head has to wait can be processed
+    /// later: the command waits behind it anyway.
     pub(super) fn settle_name(&mut self, now: Now, name: Name<'_>) {
-        if self.unsettled.is_some()
-            && let Some(name) = self.table.find_name(name)
-        {
+        let Some(Unsettled { names, .. }) = &self.unsettled else { return };
+        let Some(name) = self.table.find_name(name).filter(|name| names.contains(name)) else { return };
+        let head = self.table.names[name].queue.head;
+        if head != NONE && self.is_grantable(name, self.table.entries[head].mode) {
             self.settle_queue(now, name);
             self.table.forget_if_idle(name);
         }
@@ -225,6 +237,11 @@ impl RecoveryState {
     pub(super) fn bytes(&self) -> usize {
         let Self { reclaimed, fences, heap_bytes, .. } = self;
         reclaimed.len() * size_of::<FencingToken>() + fences.len() * FENCE_BYTES + heap_bytes
+    }
+
+    /// Forgets a fence or a token. False if there is none left.
+    fn forget_one(&mut self) -> bool {
+        self.fences.pop_first().is_some() || self.reclaimed.pop_first().is_some()
     }
 
     fn raise(&mut self, name: NameBuf, mode: Mode, token: u64) {

@@ -53,13 +53,20 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// How many requests and locks the next end by time ends in one step, if it is due.
+    /// How many requests and locks the next end by time ends in one step, if it is due; or else, how many
+    /// requests of the next name are processed that have waited for the end of a recovery.
     pub fn size_of_next_end(&self, due: Instant) -> usize {
         match self.deadlines.peek_due(due) {
             Some(Due::Lease(party)) => self.size_of_agent(party),
             Some(Due::Hold(_)) => 1,
-            None => 0,
+            None => self.size_of_next_queue(),
         }
+    }
+
+    /// How many requests of the next name have waited for the end of a recovery.
+    fn size_of_next_queue(&self) -> usize {
+        let name = self.unsettled.as_ref().map(|unsettled| unsettled.names.start);
+        name.and_then(|name| self.table.names.get(name)).map_or(0, |name| name.queued as usize)
     }
 
     /// An owner counts, too: its locks end in parts where they are many.

@@ -23,7 +23,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Ends at most `most` void locks, and processes the queues of their names. Returns whether that was all.
-    /// Owners have their turns in the order in which their locks became void.
+    /// The owners take turns.
     pub fn sweep(&mut self, now: impl Into<Now>, most: usize) -> bool {
         let now = now.into();
         let mut swept = 0;
@@ -36,6 +36,8 @@ impl<S: BuildHasher> LockManager<S> {
                 continue;
             }
             let name = self.table.entries[slot].name;
+            self.end_turn(party);
+            self.begin_sweep(party);
             self.end_void_lock(now, slot);
             self.process(now, name);
             swept += 1;
@@ -94,41 +96,47 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Does for the name what was still to be done in parts: a command asks for a lock of that mode on it. Of
-    /// the void locks those end that are in the way.
+    /// the void locks those end that are in the way, as many as may end yet for the command.
     #[cold]
-    pub(super) fn catch_up(&mut self, now: Now, name: Name<'_>, mode: Mode, asker: Option<u32>) {
+    pub(super) fn catch_up(
+        &mut self,
+        now: Now,
+        name: Name<'_>,
+        mode: Mode,
+        asker: Option<u32>,
+        may_end: &mut usize,
+    ) {
         self.settle_name(now, name);
         if self.has_void_locks() {
-            self.make_way(now, name, mode, asker);
+            self.make_way(now, name, mode, asker, may_end);
         }
     }
 
-    fn make_way(&mut self, now: Now, name: Name<'_>, mode: Mode, asker: Option<u32>) {
+    /// How many void locks may end for one command.
+    pub(super) fn most_in_the_way(&self) -> usize {
+        self.limits.locks_ended_at_once.max(1)
+    }
+
+    fn make_way(&mut self, now: Now, name: Name<'_>, mode: Mode, asker: Option<u32>, may_end: &mut usize) {
         let Some(slot) = self.table.find_name(name) else { return };
         let own = asker.and_then(|party| self.table.own_entry(party, slot));
-        let mut has_ended = false;
+        let mut has_ended = asker.is_some_and(|party| self.end_own_void_lock(now, party, slot));
+        let own = own.filter(|_| !has_ended);
         let mut next = if self.fits(slot, mode) { NONE } else { self.table.names[slot].held.head };
         // The first lock that stands keeps the name anyway.
         while next != NONE && (Some(next) == own || self.table.is_void(next)) {
             let lock = next;
             next = self.table.entries[lock].by_name.next;
             if self.table.is_void(lock) {
+                if *may_end == 0 {
+                    break;
+                }
+                *may_end -= 1;
                 self.end_void_lock(now, lock);
                 has_ended = true;
             }
         }
-        has_ended |= asker.is_some_and(|party| self.end_own_void_lock(now, party, slot));
         if has_ended {
-            self.process(now, slot);
-        }
-    }
-
-    /// Ends a void lock of the owner on the name, for a command that speaks of it.
-    #[cold]
-    pub(super) fn settle_own_name(&mut self, now: Now, party: u32, name: Name<'_>) {
-        if let Some(slot) = self.table.find_name(name)
-            && self.end_own_void_lock(now, party, slot)
-        {
             self.process(now, slot);
         }
     }

@@ -12,6 +12,9 @@ use crate::{
     NameBuf, OwnerId, OwnerView, Party, Refusal, RequestId, Snapshot, WebLockView,
 };
 
+/// So many locks of a name are looked at for its holders, void ones among them.
+pub(super) const HOLDERS_LOOKED_AT: usize = 64;
+
 /// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestStatus {
@@ -71,6 +74,11 @@ impl<S: BuildHasher> LockManager<S> {
     /// The bounds.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Whether a [`Command::Close`](crate::Command::Close) has come.
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// The number of the last token given, or of the last owner, 0 if there was none.
@@ -221,7 +229,8 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The first holders of the name, and how many requests wait for it.
     pub(super) fn holders(&self, name: u32) -> (Vec<Holder>, u32) {
-        let holders = self.holders_in_order(name).take(Refusal::HOLDERS_SHOWN);
+        let first = self.table.names[name].held.iter::<ByName>(&self.table.entries).take(HOLDERS_LOOKED_AT);
+        let holders = first.filter(|slot| !self.table.is_void(*slot)).take(Refusal::HOLDERS_SHOWN);
         let holders = holders.map(|slot| self.holder(&self.table.entries[slot])).collect();
         (holders, self.table.names[name].queued)
     }

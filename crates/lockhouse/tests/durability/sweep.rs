@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockhouse::core::{Acquire, Change, Command, Mode, Name, NewAgent, NewRequest, Outcome};
 use lockhouse::store::Write;
-use lockhouse::{Bucket, LockType, Owner, OwnerError, RecordKind, Wanted};
+use lockhouse::{Bucket, LockType, Owner, OwnerError, RecordKind, RequestError, StoreState, Wanted};
 
 use crate::gate::{Gate, drained, manual, poll, settle};
 
@@ -155,4 +155,46 @@ async fn a_sweep_goes_on_after_a_restart_and_no_lock_is_the_owners_again() {
     until_left(&bucket, 2).await;
     let ended: usize = gate.batches().iter().map(|batch| ends(&batch.writes).0).sum();
     assert_eq!((ended, bucket.len()), (80, 2));
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_for_what_it_has_set_off_waits_for_that() {
+    let gate = Gate::new();
+    let house = gate.house().await;
+    let bucket = house.bucket("default");
+    let owner = with_locks(&bucket, 61).await;
+    let (heir, other) = (bucket.agent("heir").unwrap(), bucket.agent("other").unwrap());
+    let mut waiting = heir.locks().request("many/60").into_future();
+    assert!(poll(&mut waiting).await.is_pending());
+    gate.batches();
+    gate.shut();
+    let mut end = Box::pin(owner.end());
+    assert!(poll(&mut end).await.is_pending());
+    gate.let_through(1);
+    assert!(end.await.unwrap());
+    // The last lock is void still; it ends for this request, and the heir, which was there before, gets it.
+    let mut asked = other.locks().request("many/60").if_available().into_future();
+    assert!(poll(&mut asked).await.is_pending(), "the end of the lock is not kept yet");
+    gate.open();
+    assert!(matches!(asked.await, Err(RequestError::Unavailable(_))));
+    waiting.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_house_that_closes_leaves_the_sweep_to_the_next_start_and_stops_clean() {
+    let gate = Gate::new();
+    let house = gate.house().await;
+    let bucket = house.bucket("default");
+    let owner = with_locks(&bucket, 1000).await;
+    gate.shut();
+    let mut end = Box::pin(owner.end());
+    assert!(poll(&mut end).await.is_pending());
+    gate.batches();
+    let mut close = Box::pin(house.close());
+    assert!(poll(&mut close).await.is_pending());
+    gate.open();
+    assert_eq!(close.await, StoreState::Closed { clean: true });
+    let writes = gate.writes();
+    assert!(ends(&writes).0 <= 60, "{} locks ended", ends(&writes).0);
+    assert!(matches!(writes.last(), Some(Write::StoppedClean)), "{:?}", writes.last());
 }

@@ -54,7 +54,8 @@ impl Literal {
             return Err(Refusal::AlreadyAssigned(Box::new(assignment.clone())));
         }
         self.sweep_claim(now, &name);
-        self.catch_up(now, new.name, Mode::Exclusive, None);
+        let mut may_end = self.most_in_the_way();
+        self.catch_up(now, new.name, Mode::Exclusive, None, &mut may_end);
         if let Some(claim) = self.claims.get(&name) {
             return Err(Refusal::Claimed { holder: Box::new(claim.holder()) });
         }

@@ -90,7 +90,7 @@ impl Literal {
         if self.rows.iter().filter(|row| row.owner == owner).count() > self.limits.locks_ended_at_once {
             return self.end_in_parts(now, owner, reason);
         }
-        self.turns.retain(|id| *id != owner);
+        self.turns.retain(|(_, id)| *id != owner);
         let mut rows: Vec<Row> = self.rows.extract_if(.., |row| row.owner == owner).collect();
         rows.sort_by_key(|row| (row.voided.is_none(), row.voided));
         let names: Vec<NameBuf> = rows.into_iter().map(|row| row.name).collect();
@@ -201,7 +201,10 @@ impl Literal {
             let exclusive = (name.as_name(), Mode::Exclusive);
             if new.locks.contains(&exclusive) { Mode::Exclusive } else { Mode::Shared }
         };
-        wanted.iter().for_each(|name| self.catch_up(now, name.as_name(), mode(name), Some(new.owner)));
+        let mut may_end = self.most_in_the_way();
+        for name in &wanted {
+            self.catch_up(now, name.as_name(), mode(name), Some(new.owner), &mut may_end);
+        }
         let refused = wanted.iter().filter(|name| !self.may_acquire(name, new.owner, mode(name)));
         let conflicts: Vec<Conflict> = refused
             .map(|name| Conflict {
@@ -223,7 +226,7 @@ impl Literal {
 
     fn check_limits(&self, owner: OwnerId, wanted: &[NameBuf]) -> Result<(), Refusal> {
         let fresh = wanted.iter().filter(|name| self.has_lock(name, owner).is_none()).count();
-        let owned = self.rows.iter().filter(|row| row.owner == owner).count();
+        let owned = self.rows.iter().filter(|row| row.owner == owner && row.voided.is_none()).count();
         let limit = self.limits.locks_per_owner;
         if owned + fresh > limit as usize {
             return Err(Refusal::TooManyLocks { limit });
@@ -303,7 +306,6 @@ impl Literal {
             }
         }
         if let Unlock::These(locks) = locks {
-            locks.iter().for_each(|(name, _)| self.settle_own_name(now, *name, owner));
             for (name, token) in locks {
                 let row = self.has_lock(&name.to_buf(), owner).map(|at| &self.rows[at]);
                 if row.is_some_and(|row| token.is_none_or(|token| token == row.token)) {
@@ -353,7 +355,6 @@ impl Literal {
         let mut changed = Vec::new();
         for lock in locks {
             let name = lock.name.to_buf();
-            self.settle_own_name(now, lock.name, owner);
             let Some(at) = self.has_lock(&name, owner) else { continue };
             let row = &mut self.rows[at];
             let repeats =

@@ -43,6 +43,8 @@ impl Literal {
         self.closed = false;
         self.recovery = None;
         self.unsettled = false;
+        // Whose turn it was is not durable.
+        self.turns.sort_unstable();
         self.last_token = self.reserved;
         for owner in &mut self.owners {
             let expires = anew(owner.id.get(), owner.ttl_ms);
@@ -112,7 +114,8 @@ impl Literal {
         if let Some(refusal) = bound.or_else(|| self.not_to_be_brought_back(new)) {
             return Ok(Outcome::Refused(refusal));
         }
-        self.catch_up(now, name, mode, None);
+        let mut may_end = self.most_in_the_way();
+        self.catch_up(now, name, mode, None, &mut may_end);
         if self.is_held_durably(name, mode) {
             return Ok(Outcome::Refused(Refusal::Superseded));
         }
@@ -179,10 +182,13 @@ impl Literal {
         names.iter().for_each(|name| self.settle_queue(now, name));
     }
 
-    /// The same for one name, before a command that asks for it.
+    /// The same for one name, before a command that asks for it, if its first request need not wait.
     pub(super) fn settle_name(&mut self, now: Instant, name: Name<'_>) {
-        if self.unsettled {
-            self.settle_queue(now, &name.to_buf());
+        let name = &name.to_buf();
+        let head = self.queue_map.get(name).and_then(|queue| queue.first());
+        let is_ready = head.is_some_and(|head| self.is_grantable(Some(head.id), name, head.mode));
+        if self.unsettled && is_ready {
+            self.settle_queue(now, name);
         }
     }
 

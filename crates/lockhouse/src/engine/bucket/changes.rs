@@ -35,7 +35,11 @@ impl State {
             Change::TokensReserved { up_to } => self.outbox.reservation(up_to, DurableChange::Change(change)),
             _ => {
                 let names = change.names().to_vec();
+                let is_void = matches!(change, Change::LocksVoided { .. });
                 self.outbox.change(&names, DurableChange::Change(change));
+                if is_void {
+                    self.voided_in = Some(self.outbox.last());
+                }
             }
         }
     }

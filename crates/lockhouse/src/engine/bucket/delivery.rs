@@ -47,7 +47,10 @@ impl State {
         let (names, group) = match about {
             DependsOn::Nothing => (Vec::new(), self.end_behind(command, &outcome)),
             DependsOn::Names(names, token) => {
-                let group = self.outbox.group_of(&names, token);
+                // What is granted rests on the end of each void lock; what is not, on that they are void.
+                let is_granted = matches!(outcome, Outcome::Granted(_));
+                let voided = self.voided_in.filter(|group| !is_granted && !self.outbox.is_durable(*group));
+                let group = self.outbox.group_of(&names, token).max(voided);
                 (names, group)
             }
             DependsOn::Everything => (Vec::new(), self.outbox.latest()),

@@ -137,7 +137,10 @@ impl Shared {
 }
 
 /// The answer, unless the other comes first.
-async fn first<A, B>(answer: impl Future<Output = A>, other: impl Future<Output = B>) -> Result<A, B> {
+pub(crate) async fn first<A, B>(
+    answer: impl Future<Output = A>,
+    other: impl Future<Output = B>,
+) -> Result<A, B> {
     let (mut answer, mut other) = (pin!(answer), pin!(other));
     poll_fn(|context| match answer.as_mut().poll(context) {
         Poll::Ready(answer) => Poll::Ready(Ok(answer)),

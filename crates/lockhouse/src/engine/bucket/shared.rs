@@ -217,7 +217,6 @@ impl Shared {
             self.remember_runtime();
         }
         let lease_ms = self.unknown_lease(&command);
-        let size = |state: &State| state.manager().size_of_step(&command, LARGE_STEP);
         let submit = |state: &mut State| {
             if !fits(state.manager()) {
                 return false;
@@ -247,6 +246,10 @@ impl Shared {
             }
             true
         };
+        if !may_be_large(&command) {
+            return self.with(submit);
+        }
+        let size = |state: &State| state.manager().size_of_step(&command, LARGE_STEP);
         self.in_place(size, || self.with(submit))
     }
 
@@ -352,7 +355,7 @@ impl Shared {
     pub(crate) fn tick(self: &Arc<Self>, due: Instant, most: usize) -> (bool, bool) {
         let tick = |state: &mut State| {
             let is_done = state.time_has_passed(due, self.environment.clock.stamp(), most);
-            state.is_ticked = state.manager().next_timeout().is_some();
+            state.is_ticked = state.manager().next_timeout().is_some() && !state.is_over();
             (state.is_ticked, is_done)
         };
         let size = |state: &State| state.manager().size_of_next_end(due);
@@ -452,6 +455,14 @@ impl Drop for Shared {
         let last_token = state.last_token();
         let forgotten = state.is_to_be_dropped().then(|| self.scope.clone());
         self.house.forget(self, last_token, forgotten);
+    }
+}
+
+fn may_be_large(command: &Command<'_>) -> bool {
+    match command {
+        Command::End { .. } => true,
+        Command::Request(request) => request.acquire == Acquire::Steal,
+        _ => false,
     }
 }
 

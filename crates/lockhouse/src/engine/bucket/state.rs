@@ -43,6 +43,8 @@ pub(crate) struct State {
     pub(super) durability: Durability,
     /// The group with the last part of a sweep, if the store has to keep it.
     swept_in: Option<u64>,
+    /// The last group by which locks became void.
+    pub(super) voided_in: Option<u64>,
     pub(super) retention: Retention,
 }
 
@@ -70,6 +72,7 @@ impl State {
             withheld: Withheld::default(),
             durability,
             swept_in: None,
+            voided_in: None,
             retention: Retention::of(facts),
         }
     }
@@ -99,8 +102,10 @@ impl State {
         self.changes.is_due = true;
         self.check_request(request.agent, request.name, request.acquire == Acquire::Steal)?;
         self.reserve_memory(|_| request.most_bytes())?;
-        let outcome = self.manager.request_a_lock(now, request)?;
+        let outcome = self.manager.request_a_lock(now, request);
+        // Also of a request that is refused: a void lock may have ended for it.
         self.deliver_effects();
+        let outcome = outcome?;
         self.note_request(request.name, &outcome);
         Ok(outcome)
     }
@@ -148,7 +153,7 @@ impl State {
             return true;
         }
         let is_done = self.manager.handle_timeout_in_part(due, now, most);
-        self.changes.is_due = true;
+        self.changes.is_due |= self.manager.has_effects();
         while let Some(effect) = self.manager.poll_effect() {
             if matches!(effect, Effect::Change(_)) {
                 // Each end stands for itself, so that a crowd of them need not fit into one commit.
@@ -164,7 +169,8 @@ impl State {
     /// next ones once that commit is done. Returns whether there is nothing more to do until then.
     pub(super) fn sweep(&mut self, now: Now, most: usize) -> bool {
         let mut left = most;
-        while self.manager.has_void_locks() && !self.is_over() {
+        // A house that closes leaves the rest to the next start.
+        while self.manager.has_void_locks() && !self.manager.is_closed() {
             if self.swept_in.is_some_and(|group| !self.outbox.is_durable(group)) {
                 return true;
             }

@@ -59,8 +59,8 @@ impl State {
         let lost: Vec<_> = needed.iter().filter(|needed| !self.is_held(owner, needed)).copied().collect();
         if !lost.is_empty() {
             let names = lost.iter().map(|(name, _)| name.to_buf()).collect();
-            // They may be lost as void locks, of which the outbox knows no names.
-            let command = Command::Unlock { owner, locks: Unlock::AllBut(&[]) };
+            // The answer is about these names alone, as that of a release which finds none of them.
+            let command = Command::Unlock { owner, locks: Unlock::These(&lost) };
             let reply = self.reply(&command, Outcome::Unlocked { count: 0 }, None)?;
             return Ok((StepResult::Lost(names), reply));
         }

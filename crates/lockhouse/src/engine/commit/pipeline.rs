@@ -20,6 +20,7 @@ use lockhouse_store::{CommitBatch, CommitOutcome, Fatal, Scope, Slot, Store, Tok
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use crate::engine::bucket::execute::first;
 use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
 use crate::engine::commit::store_state::{StoreState, StoreStatus};
@@ -260,10 +261,8 @@ impl Pipeline {
             return Ok(());
         }
         let mut next_seq = self.next_seq.load(Ordering::Acquire);
-        let committed = tokio::select! {
-            committed = self.commit(&mut next_seq, writes) => committed,
-            () = self.status.given_up() => Err(self.status.get()),
-        };
+        let committed = first(self.commit(&mut next_seq, writes), self.status.given_up()).await;
+        let committed = committed.unwrap_or_else(|()| Err(self.status.get()));
         self.next_seq.store(next_seq, Ordering::Release);
         committed
     }

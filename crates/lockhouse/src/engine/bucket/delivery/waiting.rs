@@ -78,6 +78,7 @@ impl State {
         let (token, reserved) = (self.manager.last_token() + 1, self.manager.reserved_up_to());
         token > reserved
             || self.outbox.group_of(&[name], token).is_some()
+            || self.manager.has_void_locks()
             || (steals && self.manager.is_held_durably(name))
             || (self.inbox_of(agent).is_some() && !self.durability.is_announced())
     }
