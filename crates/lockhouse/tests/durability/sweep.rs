@@ -177,7 +177,7 @@ async fn a_request_that_is_refused_for_what_it_has_set_off_waits_for_that() {
     assert!(poll(&mut asked).await.is_pending(), "the end of the lock is not kept yet");
     gate.open();
     assert!(matches!(asked.await, Err(RequestError::Unavailable(_))));
-    waiting.await.unwrap();
+    drop(waiting.await.unwrap());
 }
 
 #[tokio::test]
