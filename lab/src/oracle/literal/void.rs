@@ -45,8 +45,8 @@ impl Literal {
         }
     }
 
-    /// Before a command asks for the name, what was still to be done in parts is done for it: of the void rows
-    /// as many as may end yet for the command.
+    /// Before a command asks for the name, what was still to be done in parts is done for it: of the void
+    /// rows as many as may end yet for the command.
     pub(super) fn catch_up(
         &mut self,
         now: Instant,
