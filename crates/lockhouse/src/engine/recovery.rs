@@ -29,6 +29,20 @@ impl Bucket {
         let left_ms = until.as_millis().saturating_sub(self.now().as_millis());
         Some(Duration::from_millis(left_ms))
     }
+
+    /// Waits until the bucket does not recover any more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn recovered(&self) {
+        let is_recovering = || self.0.with(|state| state.manager().is_recovering());
+        if !is_recovering() {
+            return;
+        }
+        let mut changed = self.changed();
+        while is_recovering() && changed.changed().await.is_ok() {}
+    }
 }
 
 impl Port {

@@ -5,12 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId, RequestStatus};
+use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId};
 use tokio::sync::oneshot;
 use tokio_util::sync::ReusableBoxFuture;
 
 use crate::engine::bucket::results::RequestResult;
-use crate::engine::bucket::shared::Shared;
 use crate::engine::waiters::Wait;
 use crate::error::{RequestError, StoreError};
 use crate::loss::Loss;
@@ -116,7 +115,7 @@ impl<'a> LocalRequest<'a> {
         let waiting = self.waiting.insert(Waiting { request, rare: None });
         let limits = self.options.as_mut().and_then(|options| WaitLimits::new(options));
         let away = match (&self.agent, self.acquire) {
-            (Some(agent), Acquire::IfAvailable(_)) => agent.bucket.store_is_away(),
+            (Some(agent), Acquire::IfAvailable(_)) => agent.bucket.store_is_away(request.is_some()),
             _ => None,
         };
         if limits.is_some() || refusal.is_some() || away.is_some() {
@@ -146,7 +145,7 @@ impl<'a> LocalRequest<'a> {
                 let request = waiting.request.expect("a refusal is no grant");
                 return Poll::Ready(Ok(self.finish(Grant { request, token })));
             }
-            (Wait::Pending, None) => match waiting.poll_store(&agent.bucket, context) {
+            (Wait::Pending, None) => match waiting.poll_store(context) {
                 Some(why) => RequestError::unanswered(why),
                 None => return Poll::Pending,
             },
@@ -201,13 +200,11 @@ impl Waiting {
     }
 
     /// Why its answer has to wait for the store, if it has to and is not to wait.
-    fn poll_store(&mut self, bucket: &Arc<Shared>, context: &mut Context<'_>) -> Option<StoreError> {
-        let away = &mut self.rare.as_mut()?.away;
-        let Poll::Ready(why) = away.as_mut()?.poll(context) else { return None };
-        *away = None;
-        // A pending one waits for the end of a recovery.
-        let is_pending = |request| bucket.with(|state| state.status(request)) == RequestStatus::Pending;
-        (!self.request.is_some_and(is_pending)).then_some(why)
+    fn poll_store(&mut self, context: &mut Context<'_>) -> Option<StoreError> {
+        match self.rare.as_mut()?.away.as_mut()?.poll(context) {
+            Poll::Ready(why) => Some(why),
+            Poll::Pending => None,
+        }
     }
 
     fn poll_refusal(&mut self, context: &mut Context<'_>) -> Wait {

@@ -8,9 +8,9 @@ use lockhouse::core::{
 use lockhouse::store::{CommitOutcome, StoreUnavailable, Write};
 use lockhouse::{
     Bucket, ClaimError, FencingToken, House, LockError, ManualClock, Notice, OpenError, Options, Port,
-    StoreState,
+    RequestError, StoreState,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
@@ -135,6 +135,32 @@ async fn where_nothing_is_known_of_the_past_every_bucket_recovers() {
     clock.advance(LEASE);
     drop(asked.await.unwrap());
     drop(house.bucket("later").agent("web").unwrap().locks().request("n").if_available().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_not_to_wait_waits_for_the_recovery_and_then_for_no_store_that_is_away() {
+    let (clock, options) = manual();
+    let gate = Gate::new();
+    let house = gate.house_with(options.clone()).await;
+    let owner = house.bucket("told").owners().open("Ada", Duration::from_secs(600)).await.unwrap();
+    let freed = record(1);
+    owner.lock([freed.clone()]).await.unwrap();
+    let next = Gate::before(gate.inner.reopen());
+    let house = next.house_with(options.lease(LEASE).always_recover(true)).await;
+    let bucket = house.bucket("told");
+    let owner = bucket.owners().resume(owner.id(), owner.secret()).await.unwrap();
+    let agent = bucket.agent("web").unwrap();
+    let mut asked = agent.locks().request(freed.name()).if_available().into_future();
+    assert!(poll(&mut asked).await.is_pending());
+    next.shut();
+    let mut unlock = Box::pin(owner.unlock(freed.name(), None));
+    assert!(poll(&mut unlock).await.is_pending());
+    house.unavailable().await;
+    assert!(poll(&mut asked).await.is_pending(), "a holder may still come back");
+    clock.advance(LEASE);
+    let answer = timeout(Options::STORE_TIMEOUT, asked).await.expect("it does not wait for the store");
+    assert!(matches!(answer, Err(RequestError::StoreUnavailable { .. })), "{answer:?}");
+    assert!(!bucket.has_held(), "what was not told is given back");
 }
 
 #[tokio::test(start_paused = true)]

@@ -154,7 +154,7 @@ fn of_sessions() -> Vec<Constant> {
         (
             "WAITING_ANSWERS",
             WAITING_ANSWERS.to_string(),
-            "answers of a session that wait for the store",
+            "answers of a session that wait for the store, and `ifAvailable` requests that wait for it or for a recovery",
             "error `quota_exceeded`",
         ),
         ("ANSWER_BYTES", bytes(ANSWER_BYTES), "the answer to a numbered frame", "holders are left out of it"),

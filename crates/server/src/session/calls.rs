@@ -166,6 +166,10 @@ impl Session {
         if let Some(verdict) = self.too_many_requests(ask.id) {
             return verdict;
         }
+        let waiting = self.asked.awaited() + self.table.undecided_count();
+        if matches!(ask.acquire, Acquire::IfAvailable(_)) && waiting >= WAITING_ANSWERS {
+            return self.too_many_waiting(ask.id);
+        }
         let request = NewRequest {
             agent,
             name: ask.name.as_name(),
@@ -259,7 +263,7 @@ impl Session {
     }
 
     pub(super) fn too_many_waiting(&mut self, id: u64) -> Verdict {
-        let message = format!("{WAITING_ANSWERS} answers of the session wait for the store already");
+        let message = format!("the session waits for {WAITING_ANSWERS} answers already");
         self.not_now(Some(id), ErrorCode::QuotaExceeded, FrameProblem::with_message(message), QUOTA)
     }
 

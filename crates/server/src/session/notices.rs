@@ -86,6 +86,12 @@ impl Session {
                 self.granted(id, grant);
             }
             (
+                PendingCall::Request { id, agent, acquire: Acquire::IfAvailable(_) },
+                Outcome::Queued(request),
+            ) => {
+                self.table.add_undecided(id, agent, request);
+            }
+            (
                 PendingCall::Request { id, agent, .. } | PendingCall::Reclaim { id, agent },
                 Outcome::Queued(request),
             ) => {
@@ -147,6 +153,7 @@ impl Session {
         match effect {
             Effect::Granted { grant, .. } => {
                 if let Some(id) = self.table.request_number(grant.request) {
+                    self.table.note_grant(id);
                     self.granted(id, grant);
                 }
             }

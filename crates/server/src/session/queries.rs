@@ -1,14 +1,15 @@
 //! Queries and watches: snapshots of what is held and pending, sent once or after each change.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use lockhouse::core::{LockState, Snapshot, SnapshotEntry as CoreEntry};
+use lockhouse::core::{Command, LockState, Snapshot, SnapshotEntry as CoreEntry};
 use lockhouse::{Bucket, MemoryReservation, StoreState};
 use lockhouse_wire::{EntryDetail, EntryPlace, EntryView, ErrorCode, FrameProblem, SnapshotQuery, pages};
 use tokio::time::Instant;
 
 use super::state::Session;
-use super::verdict::{PendingCall, Verdict};
+use super::verdict::{PendingCall, UNAWAITED, Verdict};
 use super::watches::matching;
 use crate::bounds::{OUTBOX_HIGH_WATER_BYTES, WAITING_ANSWERS, WATCH_GATHERING, WATCHES_PER_SESSION};
 use crate::limits::{QUOTA, block_in_place_if_large, price_of_query, price_of_text};
@@ -20,7 +21,7 @@ impl Session {
         if let Some(verdict) = refused {
             return verdict;
         }
-        if self.asked.len() >= WAITING_ANSWERS {
+        if self.asked.len() + self.table.undecided_count() >= WAITING_ANSWERS {
             return self.too_many_waiting(look.id);
         }
         match self.reserve_for_query() {
@@ -44,12 +45,32 @@ impl Session {
     /// waiting for that.
     pub(super) fn answer_questions(&mut self, state: &StoreState) -> Verdict {
         let StoreState::Unavailable { why, retry_after } = state else { return Verdict::Stop };
-        let message = format!("nothing can be told as kept at the moment: {why}");
         for id in self.asked.answer_questions() {
-            let problem = FrameProblem::with_message(message.clone());
-            self.not_now(Some(id), ErrorCode::Unavailable, problem, *retry_after);
+            self.unavailable_now(id, why, *retry_after);
         }
         Verdict::GoOn
+    }
+
+    pub(super) fn has_undecided(&self) -> bool {
+        self.table.undecided_count() > 0
+    }
+
+    /// As [`answer_questions`](Self::answer_questions), of the requests whose grants or refusals wait for the
+    /// store. Each is taken back: later notices of it find no request, and the client gets none of them.
+    pub(super) fn answer_undecided(&mut self, state: &StoreState) -> Verdict {
+        let StoreState::Unavailable { why, retry_after } = state else { return Verdict::Stop };
+        while let Some((id, request)) = self.table.remove_undecided() {
+            self.unavailable_now(id, why, *retry_after);
+            // The one is without effect if it is granted, and the other if it is not.
+            self.port.submit(UNAWAITED, Command::Abort { request });
+            self.port.submit(UNAWAITED, Command::Release { request });
+        }
+        self.take_notices()
+    }
+
+    fn unavailable_now(&mut self, id: u64, why: &str, retry_after: Duration) {
+        let message = format!("nothing can be told as kept at the moment: {why}");
+        self.not_now(Some(id), ErrorCode::Unavailable, FrameProblem::with_message(message), retry_after);
     }
 
     pub(super) fn watch(&mut self, look: SnapshotQuery) -> Verdict {

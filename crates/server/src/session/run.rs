@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lockhouse::{Bucket, House, StoreState};
 use lockhouse_wire::{Envelope, FatalCode, FrameProblem, Hello, ServerFrame, Welcome, close};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
@@ -18,6 +19,13 @@ const TRY_AGAIN_LATER: u16 = 1013;
 /// The farewell to a client that cannot be served now.
 pub(crate) fn busy(why: &'static str) -> Farewell {
     Farewell::new(WriteQueue::default(), TRY_AGAIN_LATER, why)
+}
+
+/// Comes once the store cannot write and the bucket does not recover: by then requests that are not to wait
+/// are decided, and it is the store alone that keeps their answers back.
+async fn unavailable_after_recovery(house: &House, bucket: &Bucket) -> StoreState {
+    bucket.recovered().await;
+    house.unavailable().await
 }
 
 /// Goes on with the session that the client resumes, or begins one, and runs it to its end.
@@ -84,6 +92,7 @@ impl Session {
             }
             self.settle();
             let (reading, turn) = (self.pacing.reading(), self.pacing.tenants_turn());
+            let house = &self.state.house;
             // The order ensures that no crowd of frames delays a ping or the snapshot of a watch.
             let verdict = tokio::select! {
                 biased;
@@ -99,7 +108,10 @@ impl Session {
                 incoming = connection.next(&mut self.outbound.queue, reading) => self.read(connection, incoming).await,
                 () = self.pacing.turn(reading) => self.begin_turn(reading),
                 () = self.port.ready() => Verdict::GoOn,
-                store = self.state.house.unavailable(), if self.has_questions() => self.answer_questions(&store),
+                store = house.unavailable(), if self.has_questions() => self.answer_questions(&store),
+                store = unavailable_after_recovery(house, self.port.bucket()), if self.has_undecided() => {
+                    self.answer_undecided(&store)
+                }
             };
             if let Some(parting) = self.parting_for(verdict) {
                 return parting;

@@ -1,6 +1,6 @@
 //! The numbers that the client gave, and the identities of the bucket behind them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use lockhouse::core::{AgentId, RequestId};
@@ -14,6 +14,8 @@ pub(super) struct AgentTable {
     numbers: Map<AgentId, u64>,
     requests: Map<u64, RequestEntry>,
     ids: Map<RequestId, u64>,
+    /// Those of the requests that are not to wait, and still do: for the store, or for the end of a recovery.
+    undecided: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,7 @@ impl AgentTable {
         let Some(agent) = self.agents.remove(&number) else { return };
         self.numbers.remove(&agent.id);
         for request in agent.requests {
+            self.undecided.remove(&request);
             if let Some(request) = self.requests.remove(&request) {
                 self.ids.remove(&request.id);
             }
@@ -53,10 +56,24 @@ impl AgentTable {
         }
     }
 
+    /// As [`add_request`](Self::add_request), of a request that is not to wait, and has to for now.
+    pub(super) fn add_undecided(&mut self, number: u64, agent: u64, id: RequestId) {
+        self.add_request(number, agent, id);
+        if self.requests.contains_key(&number) {
+            self.undecided.insert(number);
+        }
+    }
+
+    /// The request is granted.
+    pub(super) fn note_grant(&mut self, number: u64) {
+        self.undecided.remove(&number);
+    }
+
     /// The request has ended, or the lock is not held any more.
     pub(super) fn remove_request(&mut self, number: u64) {
         let Some(request) = self.requests.remove(&number) else { return };
         self.ids.remove(&request.id);
+        self.undecided.remove(&number);
         if let Some(agent) = self.agents.get_mut(&request.agent) {
             agent.requests.remove(&number);
         }
@@ -81,6 +98,19 @@ impl AgentTable {
 
     pub(super) fn request_number(&self, id: RequestId) -> Option<u64> {
         self.ids.get(&id).copied()
+    }
+
+    /// How many requests that are not to wait do so.
+    pub(super) fn undecided_count(&self) -> usize {
+        self.undecided.len()
+    }
+
+    /// Removes the first request that is not to wait and does so.
+    pub(super) fn remove_undecided(&mut self) -> Option<(u64, RequestId)> {
+        let number = self.undecided.pop_first()?;
+        let request = self.requests.get(&number)?.id;
+        self.remove_request(number);
+        Some((number, request))
     }
 
     pub(super) fn agent_count(&self) -> usize {

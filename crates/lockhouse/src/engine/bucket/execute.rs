@@ -10,6 +10,7 @@ use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager, Outcome};
 use tokio::sync::oneshot;
 
+use crate::engine::bucket::Bucket;
 use crate::engine::bucket::results::{NotAsked, Reply};
 use crate::engine::bucket::shared::Shared;
 use crate::engine::memory::MemoryReservation;
@@ -113,11 +114,20 @@ impl Shared {
         }
     }
 
-    /// Comes once the store cannot write, with the reason why an answer that rests on it has to wait. None
-    /// without a store.
-    pub(crate) fn store_is_away(&self) -> Option<impl Future<Output = StoreError> + Send + use<>> {
+    /// Comes once the store cannot write, with the reason why an answer that rests on it has to wait: with
+    /// `recovers_first` only after the bucket has recovered. None without a store.
+    pub(crate) fn store_is_away(
+        self: &Arc<Self>,
+        recovers_first: bool,
+    ) -> Option<impl Future<Output = StoreError> + Send + use<>> {
         let store = self.environment.store.clone()?;
-        Some(async move { StoreError::from(&store.not_serving().await) })
+        let bucket = recovers_first.then(|| Bucket(self.clone()));
+        Some(async move {
+            if let Some(bucket) = bucket {
+                bucket.recovered().await;
+            }
+            StoreError::from(&store.not_serving().await)
+        })
     }
 
     pub(super) fn not_asked(&self, why: NotAsked) -> StoreError {

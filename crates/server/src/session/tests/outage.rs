@@ -10,7 +10,7 @@ use lockhouse::store::{
     BackupError, CommitBatch, CommitOutcome, Fatal, MemoryStore, Opened, RecoveredRow, Slot, Store,
     StoreFuture, TakeError, WriterId,
 };
-use lockhouse::{House, LockError, Mode, Name, OfflineLock, Options, StoreState};
+use lockhouse::{House, LockError, Mode, Name, OfflineLock, Options, StoreError, StoreState};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -55,11 +55,12 @@ impl Store for Gate {
     }
 }
 
-/// A store that cannot write, while the lock of `n` is on its way to it.
+/// A store that cannot write, while the lock of `n` and the release of `freed` are on their way to it.
 struct Outage {
     store: Arc<Gate>,
     house: House,
     lock: JoinHandle<Result<Vec<OfflineLock>, LockError>>,
+    unlock: JoinHandle<Result<bool, StoreError>>,
 }
 
 impl Outage {
@@ -73,6 +74,8 @@ impl Outage {
         let agent = r#"{"type":"join","seq":1,"agent":1,"clientId":"ada"}"#;
         assert!(matches!(session.frame(agent), Verdict::GoOn));
         let owner = session.port.bucket().owners().open("Ada", Duration::from_secs(600)).await.unwrap();
+        let (n, freed) = (Name::new("n").unwrap(), Name::new("freed").unwrap());
+        owner.lock_names(&[(freed, Mode::Exclusive)], None).await.unwrap();
         // The grants of a bucket wait until the store knows of the first one.
         ask(&mut session, 2, "request", r#""agent":1,"name":"first""#);
         session.port.ready().await;
@@ -80,12 +83,11 @@ impl Outage {
         assert!(texts(&mut session).concat().contains("granted"));
 
         store.is_open.send_replace(false);
-        let lock = tokio::spawn(async move {
-            let name = Name::new("n").unwrap();
-            owner.lock_names(&[(name, Mode::Exclusive)], None).await
-        });
+        let releasing = owner.clone();
+        let lock = tokio::spawn(async move { owner.lock_names(&[(n, Mode::Exclusive)], None).await });
+        let unlock = tokio::spawn(async move { releasing.unlock(freed, None).await });
         house.unavailable().await;
-        (Self { store, house, lock }, session)
+        (Self { store, house, lock, unlock }, session)
     }
 
     /// The store can write again, and everything that waited comes.
@@ -93,6 +95,7 @@ impl Outage {
         self.store.is_open.send_replace(true);
         self.house.serving().await;
         self.lock.await.unwrap().unwrap();
+        assert!(self.unlock.await.unwrap().unwrap());
         assert!(matches!(session.take_notices(), Verdict::GoOn));
     }
 }
@@ -106,6 +109,11 @@ fn ask(session: &mut Session, n: u64, kind: &str, rest: &str) {
 /// Asks for `n`, which is not to wait.
 fn ask_for_n(session: &mut Session, n: u64) {
     ask(session, n, "request", r#""agent":1,"name":"n","ifAvailable":true"#);
+}
+
+/// The state of a store that is full.
+fn full() -> StoreState {
+    StoreState::Unavailable { why: "full".to_owned(), retry_after: Duration::from_secs(1) }
 }
 
 /// The frames to be written, acknowledgements apart.
@@ -146,8 +154,7 @@ async fn answers_that_wait_for_the_store_are_few_and_become_unavailable() {
     assert!(refused.contains("quota_exceeded") && refused.contains("retryAfterMs"), "{refused}");
 
     assert!(session.has_questions());
-    let unavailable = StoreState::Unavailable { why: "full".to_owned(), retry_after: Duration::from_secs(1) };
-    session.answer_questions(&unavailable);
+    session.answer_questions(&full());
     assert_eq!(count(&texts(&mut session), r#""code":"unavailable""#), WAITING_ANSWERS);
     assert!(!session.has_questions());
     ask(&mut session, 4 + most, "request", r#""agent":1,"name":"other""#);
@@ -179,4 +186,43 @@ async fn while_a_snapshot_of_the_watches_waits_for_the_store_no_other_is_taken()
     session.look_again();
     let sent = texts(&mut session).concat();
     assert!(sent.contains(r#""id":4"#) && sent.contains(r#""name":"n""#), "{sent}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_waits_for_the_store_and_is_not_to_wait_becomes_unavailable_and_is_given_back() {
+    let (outage, mut session) = Outage::with_session(Config::default()).await;
+    let freed = r#""agent":1,"name":"freed""#;
+    ask(&mut session, 3, "request", &format!(r#"{freed},"ifAvailable":true"#));
+    ask(&mut session, 4, "request", freed);
+    assert_eq!(texts(&mut session), [""; 0]);
+    assert!(session.has_undecided() && !session.has_questions());
+    assert!(matches!(session.answer_undecided(&full()), Verdict::GoOn));
+    assert!(!session.has_undecided());
+    let sent = texts(&mut session);
+    assert!(sent.len() == 1 && sent[0].contains(r#""id":3,"code":"unavailable""#), "{sent:?}");
+    assert!(sent[0].contains(r#""retryAfterMs":1000"#), "{sent:?}");
+    outage.end(&mut session).await;
+    let sent = texts(&mut session);
+    assert!(sent.len() == 1 && sent[0].contains(r#""id":4,"token""#), "the next one has it: {sent:?}");
+    assert!(session.asked.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn grants_that_are_not_to_wait_and_do_are_few() {
+    let (outage, mut session) = Outage::with_session(Config::default()).await;
+    let most = WAITING_ANSWERS as u64;
+    let ask_for_freed = |session: &mut Session, n| {
+        ask(session, n, "request", r#""agent":1,"name":"freed","mode":"shared","ifAvailable":true"#);
+    };
+    (3..3 + most).for_each(|n| ask_for_freed(&mut session, n));
+    assert_eq!(texts(&mut session), [""; 0]);
+    ask_for_freed(&mut session, 3 + most);
+    let refused = texts(&mut session).concat();
+    assert!(refused.contains("quota_exceeded") && refused.contains("retryAfterMs"), "{refused}");
+    let query = format!(r#"{{"type":"query","id":{}}}"#, 4 + most);
+    assert!(matches!(session.frame(&query), Verdict::GoOn));
+    assert_eq!(count(&texts(&mut session), "quota_exceeded"), 1);
+    outage.end(&mut session).await;
+    assert_eq!(count(&texts(&mut session), "granted"), WAITING_ANSWERS);
+    assert!(!session.has_undecided());
 }
