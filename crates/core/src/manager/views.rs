@@ -204,6 +204,12 @@ impl<S: BuildHasher> LockManager<S> {
         all.into_iter().flatten().map(|slot| self.lock_record(slot))
     }
 
+    /// The owner's lock of the name, if it has one. O(1).
+    pub fn lock_of(&self, owner: OwnerId, name: Name<'_>) -> Option<LockRecord> {
+        let slot = self.own_lock(*self.table.owners.get(&owner)?, name, None)?;
+        Some(self.lock_record(slot))
+    }
+
     /// The token of the owner's lock of the name, if it has one. O(1).
     pub fn token_of_lock(&self, owner: OwnerId, name: Name<'_>) -> Option<FencingToken> {
         let slot = self.own_lock(*self.table.owners.get(&owner)?, name, None)?;

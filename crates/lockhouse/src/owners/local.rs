@@ -171,6 +171,14 @@ pub(super) async fn locks(bucket: &Arc<Shared>, owner: &Owner) -> Result<Vec<Off
     bucket.execute_read(|manager| manager.locks_of(owner.id).map(OfflineLock::from).collect()).await
 }
 
+pub(super) async fn has_lock(
+    bucket: &Arc<Shared>,
+    owner: &Owner,
+    name: Name<'_>,
+) -> Result<Option<OfflineLock>, StoreError> {
+    bucket.execute_read(|manager| manager.lock_of(owner.id, name).map(OfflineLock::from)).await
+}
+
 pub(super) async fn touch(bucket: &Arc<Shared>, owner: &Owner) -> Result<bool, StoreError> {
     // The command writes nothing, so that it works while the store cannot write.
     let outcome = bucket.execute_volatile(Command::Touch { owner: owner.id }, None).await?;

@@ -347,7 +347,7 @@ impl Owner {
     ///
     /// Cancel safe.
     pub async fn has_lock(&self, name: Name<'_>) -> Result<Option<OfflineLock>, StoreError> {
-        Ok(self.locks().await?.into_iter().find(|lock| lock.name.as_name() == name))
+        call_at!(&self.location, local::has_lock | remote::has_lock, (self, name))
     }
 
     /// Shows that the owner is active: its TTL runs anew from now. False if it has ended.

@@ -291,6 +291,14 @@ pub(super) async fn locks(api: &Arc<Api>, owner: &Owner) -> Result<Vec<OfflineLo
     Ok(show(api, owner).await?.map(OwnerBody::locks).unwrap_or_default())
 }
 
+pub(super) async fn has_lock(
+    api: &Arc<Api>,
+    owner: &Owner,
+    name: Name<'_>,
+) -> Result<Option<OfflineLock>, StoreError> {
+    Ok(locks(api, owner).await?.into_iter().find(|lock| lock.name.as_name() == name))
+}
+
 pub(super) async fn touch(api: &Arc<Api>, owner: &Owner) -> Result<bool, StoreError> {
     let id = owner.id.to_string();
     let call = Call::post(&["owners", &id, "heartbeat"]).by(&owner.secret).idempotent();

@@ -258,3 +258,35 @@ async fn a_bucket_with_durable_state_is_not_forgotten() {
     assert!(house.buckets().is_empty());
     assert!(matches!(gate.writes().last(), Some(Write::BucketDropped { .. })));
 }
+
+#[tokio::test]
+async fn one_lock_is_found_without_a_look_at_the_others_and_told_once_it_is_kept() {
+    let gate = Gate::new();
+    let house = gate.house().await;
+    let owner = house.bucket("default").owners().open("Ada", Duration::from_secs(600)).await.unwrap();
+    for first in (0..6000).step_by(60) {
+        owner.lock((first..first + 60).map(record)).await.unwrap();
+    }
+    // Ten times as many looks at one as at all, which is no more work only if each finds it at once.
+    let begun = std::time::Instant::now();
+    for _ in 0..20 {
+        assert_eq!(owner.locks().await.unwrap().len(), 6000);
+    }
+    let looks_at_all = begun.elapsed();
+    let (last, none) = (record(5999), record(6000));
+    let begun = std::time::Instant::now();
+    for _ in 0..100 {
+        assert!(owner.has_lock(last.name()).await.unwrap().is_some());
+        assert_eq!(owner.has_lock(none.name()).await.unwrap(), None);
+    }
+    assert!(begun.elapsed() < looks_at_all, "{:?} and not {looks_at_all:?}", begun.elapsed());
+
+    gate.shut();
+    let mut unlock = Box::pin(owner.unlock(last.name(), None));
+    assert!(poll(&mut unlock).await.is_pending());
+    let mut asked = Box::pin(owner.has_lock(last.name()));
+    assert!(poll(&mut asked).await.is_pending());
+    gate.open();
+    assert_eq!(asked.await.unwrap(), None);
+    assert!(unlock.await.unwrap());
+}
