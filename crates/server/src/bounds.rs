@@ -37,8 +37,8 @@ pub(crate) const CLIENT_WINDOW_FRAMES: usize = 4096;
 /// No answer to a numbered frame is longer.
 pub(crate) const ANSWER_BYTES: usize = 4096;
 
-/// Answers of a session that wait for the store at once. They come together, once it can write again. Requests
-/// that are not to wait count as well while they do, for the store or for the end of a recovery.
+/// Answers of a session that wait for the store at once. They come together, once it can write again.
+/// Requests that are not to wait count as well while they do, for the store or for the end of a recovery.
 pub(crate) const WAITING_ANSWERS: usize = CLIENT_WINDOW_FRAMES;
 
 /// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no

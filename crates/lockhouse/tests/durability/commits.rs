@@ -260,7 +260,7 @@ async fn a_bucket_with_durable_state_is_not_forgotten() {
 }
 
 #[tokio::test]
-async fn one_lock_is_found_without_a_look_at_the_others_and_told_once_it_is_kept() {
+async fn one_lock_is_found_without_a_look_at_the_others_and_reported_once_it_is_kept() {
     let gate = Gate::new();
     let house = gate.house().await;
     let owner = house.bucket("default").owners().open("Ada", Duration::from_secs(600)).await.unwrap();

@@ -69,7 +69,7 @@ pub(super) enum PendingCall {
     Renewal,
 }
 
-/// The tag of calls whose answers nobody waits for. Other calls have higher ones.
+/// The tag of calls whose answers no client waits for. Other calls have higher ones.
 pub(super) const UNAWAITED: u64 = 0;
 
 /// The calls to the bucket that are not answered yet, by their tags. While the store cannot write there may

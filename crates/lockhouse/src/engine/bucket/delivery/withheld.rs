@@ -15,8 +15,8 @@ pub(in crate::engine::bucket) struct Withheld {
     ends: ByGroup<RequestId>,
 }
 
-/// The group that each waits for, and the other way round: groups become durable in their order, so that those
-/// that wait for nothing any more are found without a look at the others.
+/// The group that each waits for, and the other way round: groups become durable in their order, so that
+/// those that wait for nothing any more are found without a look at the others.
 #[derive(Debug)]
 struct ByGroup<K> {
     groups: HashMap<K, u64, RandomState>,
