@@ -147,6 +147,37 @@ mod tests {
     }
 
     #[test]
+    fn what_an_agent_leaves_before_a_larger_one_that_is_due_is_not_inherited_in_between() {
+        let mut manager = LockManager::new(FixedState::default());
+        let at = Instant::from_millis;
+        let join = |manager: &mut LockManager<_>, lease_ms| {
+            let Outcome::Joined(agent) =
+                manager.handle(at(0), Command::Join(NewAgent { client_id: "", lease_ms }))
+            else {
+                panic!()
+            };
+            agent
+        };
+        let request = |manager: &mut LockManager<_>, agent, name| {
+            let request = NewRequest::new(agent, Name::new(name).unwrap(), Acquire::Wait(Mode::Exclusive));
+            manager.handle(at(0), Command::Request(request))
+        };
+        let (small, large, other) =
+            (join(&mut manager, Some(10)), join(&mut manager, Some(10)), join(&mut manager, None));
+        request(&mut manager, small, "a");
+        for name in ["a", "b", "c"] {
+            request(&mut manager, large, name);
+        }
+        request(&mut manager, other, "d");
+        assert!(!manager.handle_timeout_in_part(at(10), at(10), 2));
+        manager.handle(at(10), Command::End { agent: other });
+        while !manager.handle_timeout_in_part(at(10), at(10), 2) {}
+        let effects: Vec<_> = std::iter::from_fn(|| manager.poll_effect()).collect();
+        let granted = effects.iter().filter(|effect| matches!(effect, Effect::Granted { .. })).count();
+        assert_eq!((granted, manager.len()), (0, 0), "{effects:?}");
+    }
+
+    #[test]
     fn the_names_that_a_crowd_leaves_are_processed_in_parts_once_all_have_ended_and_by_no_other_command() {
         let mut manager = LockManager::new(FixedState::default());
         let at = Instant::from_millis;

@@ -243,9 +243,10 @@ impl<S: BuildHasher> LockManager<S> {
         let now = now.into();
         let mut may_do = most;
         while may_do > 0 {
-            // A large end comes first in its part.
+            // A large end comes first in its part: this part is over.
             if may_do < most && self.size_of_next_end(due) > may_do {
-                return false;
+                may_do = 0;
+                break;
             }
             let Some(ended) = self.deadlines.pop_due(due) else { break };
             let before = self.table.entries.len();
