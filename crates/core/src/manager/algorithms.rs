@@ -28,8 +28,7 @@ impl<S: BuildHasher> LockManager<S> {
         let now = now.into();
         self.check_bounds(request)?;
         if self.is_done_in_parts() && request.acquire != Acquire::Steal {
-            let mut may_end = self.most_in_the_way();
-            self.catch_up(now, request.name, request.acquire.mode(), None, &mut may_end);
+            self.catch_up(now, &[(request.name, request.acquire.mode())], None);
         }
         let limit = self.limits.names;
         let Some(name) = self.table.name_slot(request.name, limit) else {

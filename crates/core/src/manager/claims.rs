@@ -76,8 +76,7 @@ impl<S: BuildHasher> LockManager<S> {
         }
         self.expire_claim_if_due(now, new.name);
         if self.is_done_in_parts() {
-            let mut may_end = self.most_in_the_way();
-            self.catch_up(now, new.name, Mode::Exclusive, None, &mut may_end);
+            self.catch_up(now, &[(new.name, Mode::Exclusive)], None);
         }
         self.check_claimable(new.name)?;
         if self.table.claims.len() + self.assignments.len() >= limits.assignments as usize {

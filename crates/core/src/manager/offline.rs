@@ -34,10 +34,7 @@ impl<S: BuildHasher> LockManager<S> {
             self.expire_claim_if_due(now, *name);
         }
         if self.is_done_in_parts() {
-            let mut may_end = self.most_in_the_way();
-            for (name, mode) in &names {
-                self.catch_up(now, *name, *mode, Some(party), &mut may_end);
-            }
+            self.catch_up(now, &names, Some(party));
         }
         let needs = self.needs(party, &names)?;
         self.check_capacity(party, &names, &needs)?;

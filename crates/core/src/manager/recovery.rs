@@ -96,8 +96,7 @@ impl<S: BuildHasher> LockManager<S> {
         let recovery = self.recovery.as_ref().ok_or(Refusal::NotRecovering)?;
         recovery.check(new)?;
         if self.is_done_in_parts() {
-            let mut may_end = self.most_in_the_way();
-            self.catch_up(now, name, mode, None, &mut may_end);
+            self.catch_up(now, &[(name, mode)], None);
         }
         if self.table.find_name(name).is_some_and(|name| self.is_excluded_by_durable(name, mode)) {
             return Err(Refusal::Superseded);

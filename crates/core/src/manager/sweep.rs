@@ -95,26 +95,17 @@ impl<S: BuildHasher> LockManager<S> {
         self.has_void_locks() || self.unsettled.is_some()
     }
 
-    /// Does for the name what was still to be done in parts: a command asks for a lock of that mode on it. Of
-    /// the void locks those end that are in the way, as many as may end yet for the command.
+    /// Does for the names what was still to be done in parts: a command asks for locks of these modes on them.
+    /// Of the void locks those end that are in the way, as many as may end at once.
     #[cold]
-    pub(super) fn catch_up(
-        &mut self,
-        now: Now,
-        name: Name<'_>,
-        mode: Mode,
-        asker: Option<u32>,
-        may_end: &mut usize,
-    ) {
-        self.settle_name(now, name);
-        if self.has_void_locks() {
-            self.make_way(now, name, mode, asker, may_end);
+    pub(super) fn catch_up(&mut self, now: Now, wanted: &[(Name<'_>, Mode)], asker: Option<u32>) {
+        let mut may_end = self.limits.locks_ended_at_once.max(1);
+        for &(name, mode) in wanted {
+            self.settle_name(now, name);
+            if self.has_void_locks() {
+                self.make_way(now, name, mode, asker, &mut may_end);
+            }
         }
-    }
-
-    /// How many void locks may end for one command.
-    pub(super) fn most_in_the_way(&self) -> usize {
-        self.limits.locks_ended_at_once.max(1)
     }
 
     fn make_way(&mut self, now: Now, name: Name<'_>, mode: Mode, asker: Option<u32>, may_end: &mut usize) {

@@ -70,7 +70,7 @@ async fn neither_a_query_nor_an_if_available_request_waits_for_a_store_that_is_a
     let begun = Instant::now();
     let answers =
         async { [refused.await.unwrap_err(), granted.await.unwrap_err(), shown.await.unwrap_err()] };
-    let answers = timeout(2 * Options::STORE_TIMEOUT, answers).await.expect("nobody waits for the store");
+    let answers = timeout(2 * Options::STORE_TIMEOUT, answers).await.expect("no answer waits for the store");
     for error in answers {
         assert!(matches!(error, RequestError::StoreUnavailable { .. }), "{error:?}");
     }

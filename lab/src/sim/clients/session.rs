@@ -297,7 +297,7 @@ impl Session {
             server.journal.breach("a session was not resumed, but its client counts on it");
         }
         if welcome.resumed {
-            server.strange("a session was resumed that nobody asked for");
+            server.strange("a session was resumed that no client asked for");
         }
         self.void.clear();
         self.known = Some(Known {
