@@ -95,8 +95,8 @@ impl<S: BuildHasher> LockManager<S> {
         self.has_void_locks() || self.unsettled.is_some()
     }
 
-    /// Does for the names what was still to be done in parts: a command asks for locks of these modes on them.
-    /// Of the void locks those end that are in the way, as many as may end at once.
+    /// Does for the names what was still to be done in parts: a command asks for locks of these modes on
+    /// them. Of the void locks those end that are in the way, as many as may end at once.
     #[cold]
     pub(super) fn catch_up(&mut self, now: Now, wanted: &[(Name<'_>, Mode)], asker: Option<u32>) {
         let mut may_end = self.limits.locks_ended_at_once.max(1);
