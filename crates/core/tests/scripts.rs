@@ -81,6 +81,7 @@ stories! {
     a_grant_moves_a_request_from_pending_to_held
     a_lock_has_an_agent_a_label_a_name_and_a_mode
     if_available_is_granted_when_it_need_not_wait
+    if_available_waits_for_the_end_of_a_recovery_and_no_other_holder
     a_refused_if_available_leaves_nothing_behind
     if_available_behind_a_waiting_exclusive_is_refused
     a_refusal_names_at_most_eight_holders

@@ -268,7 +268,7 @@ impl Literal {
             self.get_the_queue(&name).push(request);
         }
         // 3.6: process the lock request queue.
-        self.process_the_lock_request_queue(now, &name);
+        self.grant_all_grantable(now, &name);
         // 4: return request. Its own grant is the answer, so it is no effect.
         Ok(match self.take_own_grant(id) {
             Some(grant) => Outcome::Granted(grant),
@@ -357,8 +357,16 @@ impl Literal {
         name.map(|name| self.abort_the_request(now, &name, request)).is_some()
     }
 
-    /// Section 4.4, "process the lock request queue"
+    /// Section 4.4, "process the lock request queue"; after a recovery, as if its requests came only now
     fn process_the_lock_request_queue(&mut self, now: Instant, name: &NameBuf) {
+        if self.unsettled {
+            self.settle_name(now, name.as_name());
+        } else {
+            self.grant_all_grantable(now, name);
+        }
+    }
+
+    fn grant_all_grantable(&mut self, now: Instant, name: &NameBuf) {
         // 2: for each request of queue. Each grant takes the first one away, so the next one is first then.
         while let Some(request) = self.get_the_queue(name).first().cloned() {
             // 2.1: if request is not grantable, return.

@@ -146,6 +146,9 @@ impl<S: BuildHasher> LockManager<S> {
             if head == NONE || !self.is_grantable(name, self.table.entries[head].mode) {
                 return;
             }
+            if self.is_unsettled(name) {
+                return self.settle_queue(now, name);
+            }
             self.grant_pending(now, name, head);
         }
     }

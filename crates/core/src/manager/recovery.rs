@@ -156,16 +156,18 @@ impl<S: BuildHasher> LockManager<S> {
     /// The same for one name, for a command that asks for it. A queue whose head has to wait can be processed
     /// later: the command waits behind it anyway.
     pub(super) fn settle_name(&mut self, now: Now, name: Name<'_>) {
-        let Some(Unsettled { names, .. }) = &self.unsettled else { return };
-        let Some(name) = self.table.find_name(name).filter(|name| names.contains(name)) else { return };
-        let head = self.table.names[name].queue.head;
-        if head != NONE && self.is_grantable(name, self.table.entries[head].mode) {
-            self.settle_queue(now, name);
-            self.table.forget_if_idle(name);
+        if let Some(name) = self.table.find_name(name).filter(|name| self.is_unsettled(*name)) {
+            self.process(now, name);
         }
     }
 
-    fn settle_queue(&mut self, now: Now, name: u32) {
+    /// Whether the requests of the name have still to be processed after the end of a recovery.
+    #[inline]
+    pub(super) fn is_unsettled(&self, name: u32) -> bool {
+        self.unsettled.as_ref().is_some_and(|unsettled| unsettled.names.contains(&name))
+    }
+
+    pub(super) fn settle_queue(&mut self, now: Now, name: u32) {
         let mut waiting = 0;
         let mut next = self.table.names[name].queue.head;
         while next != NONE {

@@ -9,6 +9,7 @@ use super::tables::list::ByName;
 use super::tables::weights::{most_bytes_of_claim, most_bytes_of_entry, most_bytes_of_party};
 use crate::{
     Acquire, AgentId, Command, Instant, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,
+    RequestId,
 };
 
 impl NewRequest<'_> {
@@ -40,8 +41,8 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// How many requests and locks the command ends in one step, if that may be many; as many as `most` are
-    /// counted where they have to be.
+    /// How many requests and locks the command ends, or grants to shared requests that wait, in one step, if
+    /// that may be many; as many as `most` are counted where they have to be.
     pub fn size_of_step(&self, command: &Command<'_>, most: usize) -> usize {
         match *command {
             Command::End { agent } => self.size_of_agent(agent),
@@ -49,8 +50,17 @@ impl<S: BuildHasher> LockManager<S> {
                 let held = self.table.find_name(name).map(|name| self.table.names[name].held);
                 held.map_or(0, |held| held.iter::<ByName>(&self.table.entries).take(most).count())
             }
+            Command::Release { request } | Command::Abort { request } => self.size_behind(request, most),
             _ => 0,
         }
+    }
+
+    /// How many shared requests wait first, or behind the request if it does.
+    fn size_behind(&self, request: RequestId, most: usize) -> usize {
+        let Some(name) = self.table.entry(request).map(|entry| entry.name) else { return 0 };
+        let waiting = self.table.names[name].queue.iter::<ByName>(&self.table.entries);
+        let others = waiting.take(most).filter(|slot| *slot != request.slot);
+        others.take_while(|slot| self.table.entries[*slot].mode == Mode::Shared).count()
     }
 
     /// How many requests and locks the next end by time ends in one step, if it is due; or else, how many

@@ -158,6 +158,21 @@ async fn a_sweep_goes_on_after_a_restart_and_no_lock_is_the_owners_again() {
 }
 
 #[tokio::test]
+async fn a_sweep_leaves_the_store_to_others_between_ticks() {
+    let gate = Gate::new();
+    let (clock, options) = manual();
+    let house = gate.house_with(options).await;
+    let bucket = house.bucket("default");
+    let owner = with_locks(&bucket, 1000).await;
+    assert!(owner.end().await.unwrap());
+    for left in [700, 400, 100, 0] {
+        until_left(&bucket, left).await;
+        assert_eq!(bucket.len(), left);
+        clock.stand_still(Duration::from_millis(100));
+    }
+}
+
+#[tokio::test]
 async fn a_request_that_is_refused_for_what_it_has_set_off_waits_for_that() {
     let gate = Gate::new();
     let house = gate.house().await;

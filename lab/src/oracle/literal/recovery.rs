@@ -200,7 +200,7 @@ impl Literal {
                 self.effects.push(Effect::Unavailable { agent, request: id, refusal });
             } else {
                 self.get_the_queue(name).push(request);
-                self.process_the_lock_request_queue(now, name);
+                self.grant_all_grantable(now, name);
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::engine::ticket::Tickets;
 use crate::engine::waiters::Wait;
 use crate::loss::Loss;
 
-/// A step that ends so many requests and locks is large.
+/// A step that ends or grants so many requests and locks is large.
 const LARGE_STEP: usize = 10_000;
 
 /// The part of a bucket that all its handles share.
@@ -460,7 +460,7 @@ impl Drop for Shared {
 
 fn may_be_large(command: &Command<'_>) -> bool {
     match command {
-        Command::End { .. } => true,
+        Command::End { .. } | Command::Release { .. } | Command::Abort { .. } => true,
         Command::Request(request) => request.acquire == Acquire::Steal,
         _ => false,
     }

@@ -41,12 +41,25 @@ pub(crate) struct State {
     pub(super) outbox: Outbox<DurableChange, Deferred>,
     pub(super) withheld: Withheld,
     pub(super) durability: Durability,
-    /// The group with the last part of a sweep, if the store has to keep it.
-    swept_in: Option<u64>,
+    sweep: Sweep,
     /// The last group by which locks became void.
     pub(super) voided_in: Option<u64>,
     pub(super) retention: Retention,
 }
+
+/// How far the void locks of a durable bucket have been swept.
+#[derive(Debug)]
+struct Sweep {
+    /// The group with the last part, if the store has to keep it.
+    group: Option<u64>,
+    /// The tick that last allowed for parts, and how many of them are left.
+    tick: Instant,
+    parts: u32,
+}
+
+/// The most parts of a sweep that follow from one tick. As fast as commits are, a sweep would keep the store
+/// busy for as long as it takes, and the other tenants would notice.
+const PARTS_PER_TICK: u32 = 5;
 
 impl State {
     /// The state of a bucket in which nothing has happened but the restore of so many owners, claims and
@@ -71,7 +84,7 @@ impl State {
             outbox,
             withheld: Withheld::default(),
             durability,
-            swept_in: None,
+            sweep: Sweep { group: None, tick: Instant::default(), parts: PARTS_PER_TICK },
             voided_in: None,
             retention: Retention::of(facts),
         }
@@ -162,16 +175,22 @@ impl State {
             self.deliver(effect);
         }
         self.after_effects();
+        if due > self.sweep.tick {
+            self.sweep = Sweep { tick: due, parts: PARTS_PER_TICK, ..self.sweep };
+        }
         self.sweep(now, most) && is_done
     }
 
-    /// Ends at most so many void locks: where they are durable, only as many as fit into one commit, and the
-    /// next ones once that commit is done. Returns whether there is nothing more to do until then.
+    /// Ends at most so many void locks: where they are durable, only as many as fit into one commit, the next
+    /// ones once that commit is done, and so many parts at a tick. Returns whether there is nothing more to
+    /// do until then.
     pub(super) fn sweep(&mut self, now: Now, most: usize) -> bool {
         let mut left = most;
         // A house that closes leaves the rest to the next start.
         while self.manager.has_void_locks() && !self.manager.is_closed() {
-            if self.swept_in.is_some_and(|group| !self.outbox.is_durable(group)) {
+            let is_durable = matches!(self.durability, Durability::Durable(_));
+            let is_under_way = self.sweep.group.is_some_and(|group| !self.outbox.is_durable(group));
+            if is_durable && (is_under_way || self.sweep.parts == 0) {
                 return true;
             }
             if left == 0 {
@@ -183,7 +202,8 @@ impl State {
             self.changes.is_due = true;
             self.manager.sweep(now, part);
             self.deliver_effects();
-            self.swept_in = (!self.outbox.is_idle()).then(|| self.outbox.last());
+            self.sweep.group = (!self.outbox.is_idle()).then(|| self.outbox.last());
+            self.sweep.parts = self.sweep.parts.saturating_sub(1);
             left -= part;
         }
         true

@@ -143,4 +143,33 @@ mod tests {
         assert!(!ends(10_000, Options::new().block_in_place(true)).await);
         assert!(ends(10_000, Options::new()).await);
     }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_release_before_very_many_readers_blocks_in_place() {
+        let releases = |readers: usize| async move {
+            let house = House::with_options(&Options::new().block_in_place(true));
+            let port = house.bucket("default").port(100_000);
+            let set = LocalSet::new();
+            let release = set.run_until(async {
+                let agent = join(&port);
+                let request = |mode| {
+                    let request = NewRequest::new(agent, name(), Acquire::Wait(mode));
+                    port.submit(1, Command::Request(request));
+                };
+                request(Mode::Exclusive);
+                let Some(Notice::Answer { outcome: Outcome::Granted(grant), .. }) = drained(&port).pop()
+                else {
+                    panic!("a free name is granted")
+                };
+                (0..readers).for_each(|_| request(Mode::Shared));
+                let release = || port.submit(0, Command::Release { request: grant.request });
+                catch_unwind(AssertUnwindSafe(release))
+            });
+            let released = release.await;
+            std::mem::forget(port);
+            released.is_ok()
+        };
+        assert!(releases(9_999).await);
+        assert!(!releases(10_000).await);
+    }
 }
