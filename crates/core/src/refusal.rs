@@ -88,10 +88,13 @@ pub enum Refusal {
     },
     /// A claim of a name that is assigned.
     AlreadyAssigned(Box<AssignmentRecord>),
-    /// There is no current claim of the name, as it has ended or was made final.
+    /// There is no current claim of the name, and no other one was made final.
     ClaimExpired,
-    /// There is a current claim of the name, but another one.
-    ClaimLost,
+    /// There is a current claim of the name, but another one; or another one was made final meanwhile.
+    ClaimLost {
+        /// The assignment that stands, where no claim does.
+        assigned: Option<Box<AssignmentRecord>>,
+    },
     /// The label of an owner or a claimant is longer than
     /// [`Limits::label_bytes`](crate::Limits::label_bytes).
     LabelTooLong {

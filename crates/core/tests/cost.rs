@@ -28,8 +28,12 @@ impl World {
     }
 
     fn request(&mut self, name: &str) -> RequestId {
+        self.request_as(name, Mode::Exclusive)
+    }
+
+    fn request_as(&mut self, name: &str, mode: Mode) -> RequestId {
         let name = Name::new(name).expect("no hyphen");
-        let ask = NewRequest::new(self.agent, name, Acquire::Wait(Mode::Exclusive));
+        let ask = NewRequest::new(self.agent, name, Acquire::Wait(mode));
         match self.manager.handle(NOW, Command::Request(ask)) {
             Outcome::Granted(grant) => grant.request,
             Outcome::Queued(request) => request,
@@ -72,7 +76,10 @@ impl World {
         outcome
     }
 
+    /// As a bucket does, which looks first whether the step is large.
     fn abort(&mut self, request: RequestId) {
+        let size = self.manager.size_of_step(&Command::Abort { request }, 1_000);
+        assert_eq!(size, 0, "it grants nothing");
         assert_eq!(self.manager.handle(NOW, Command::Abort { request }), Outcome::Aborted { pending: true });
     }
 }
@@ -99,7 +106,7 @@ fn timed(work: impl FnOnce()) -> Duration {
 fn cancel_one_of(waiters: usize) -> Vec<Duration> {
     let mut world = World::new();
     world.request("hot");
-    let queued: Vec<RequestId> = (0..waiters).map(|_| world.request("hot")).collect();
+    let queued: Vec<RequestId> = (0..waiters).map(|_| world.request_as("hot", Mode::Shared)).collect();
     let third: Vec<RequestId> = queued.into_iter().step_by(3).collect();
     // A stride without a common divisor visits all of them, far from each other.
     let scattered: Vec<RequestId> = (0..third.len()).map(|n| third[n * 7919 % third.len()]).collect();

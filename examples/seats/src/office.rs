@@ -187,7 +187,7 @@ impl BoxOffice {
         match self.renew(seat, stub).await {
             Ok(()) | Err(OfficeError::HeldTooLong) => {}
             // Either too late, or paid already: finalize decides.
-            Err(OfficeError::Claim(ClaimError::ClaimExpired | ClaimError::ClaimLost)) => {
+            Err(OfficeError::Claim(ClaimError::ClaimExpired | ClaimError::ClaimLost { .. })) => {
                 return self.book(seat, stub).await;
             }
             Err(error) => return Err(error),
@@ -223,7 +223,7 @@ impl BoxOffice {
     pub async fn give_back(&self, seat: Seat, stub: &Stub) -> Result<(), OfficeError> {
         match self.claims.release(&seat.resource(), &stub.token).await {
             Ok(()) => return Ok(self.payments.release(seat, &stub.token).await?),
-            Err(ClaimError::ClaimExpired | ClaimError::ClaimLost) => {}
+            Err(ClaimError::ClaimExpired | ClaimError::ClaimLost { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         // Only the token of the claim that was made final is answered with its assignment.
@@ -235,7 +235,7 @@ impl BoxOffice {
                 self.claims.unassign(&seat.resource(), Some(booking.fencing_token)).await?;
                 Ok(self.payments.refund(seat, &stub.token).await?)
             }
-            Err(ClaimError::ClaimExpired | ClaimError::ClaimLost) => {
+            Err(ClaimError::ClaimExpired | ClaimError::ClaimLost { .. }) => {
                 self.payments.release(seat, &stub.token).await?;
                 // The seat was given back before, and perhaps the money was not.
                 Ok(self.payments.refund(seat, &stub.token).await?)
@@ -318,7 +318,7 @@ impl BoxOffice {
                 self.payments.charge(seat, &stub.token).await?;
                 Ok(Progress::Booked)
             }
-            Err(too_late @ (ClaimError::ClaimLost | ClaimError::ClaimExpired)) => {
+            Err(too_late @ (ClaimError::ClaimLost { .. } | ClaimError::ClaimExpired)) => {
                 self.payments.release(seat, &stub.token).await?;
                 Err(too_late.into())
             }

@@ -117,8 +117,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
         }
         compared.large_end.add(place.large_end(args)?);
     }
-    compared.large_end.alone.sort_unstable();
-    compared.large_end.beside.sort_unstable();
+    compared.large_end.sort();
     compared.alone.sort_unstable();
     compared.beside.sort_unstable();
     if let Some(path) = &args.json {
@@ -128,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
         println!("error: {difference}");
     }
     println!("{}", compared.summary());
-    println!("{}", compared.summary_of_large_end(args));
+    println!("{}", compared.large_end.summary(args.locks));
     println!("{}", compared.verdict());
     if compared.differences.is_empty() {
         compared.enough(args)?;
@@ -156,12 +155,8 @@ impl Compared {
         ratio(&self.alone, &self.beside)
     }
 
-    fn ratio_of_large_end(&self) -> f64 {
-        ratio(&self.large_end.alone, &self.large_end.beside)
-    }
-
     fn holds(&self, args: &Args) -> bool {
-        let ratio = self.ratio().max(self.ratio_of_large_end());
+        let ratio = self.ratio().max(self.large_end.ratio());
         self.differences.is_empty() && args.at_most.is_none_or(|most| ratio <= most)
     }
 
@@ -171,22 +166,7 @@ impl Compared {
             self.answers,
             self.differences.len(),
             self.ratio(),
-            self.ratio_of_large_end()
-        )
-    }
-
-    fn summary_of_large_end(&self, args: &Args) -> String {
-        let LargeEnd { alone, beside, answers, sweeps } = &self.large_end;
-        let longest = |times: &[Duration]| times.iter().max().copied().unwrap_or_default();
-        format!(
-            "the end of an owner with {} locks was answered in {:.0} ms at most, and all had ended after {:.0} ms; meanwhile p50 {:.0} µs alone, {:.0} µs beside, p99 {:.0} µs alone, {:.0} µs beside",
-            args.locks,
-            micros(longest(answers)) / 1e3,
-            micros(longest(sweeps)) / 1e3,
-            micros(p50(alone)),
-            micros(p50(beside)),
-            micros(p99(alone)),
-            micros(p99(beside)),
+            self.large_end.ratio()
         )
     }
 
@@ -214,15 +194,7 @@ impl Compared {
             "p50Micros": { "alone": micros(p50(&self.alone)), "beside": micros(p50(&self.beside)) },
             "p99Micros": { "alone": micros(p99(&self.alone)), "beside": micros(p99(&self.beside)) },
             "p99Ratio": (self.ratio() * 100.0).round() / 100.0,
-            "endOfManyLocks": {
-                "locks": args.locks,
-                "pairs": { "alone": self.large_end.alone.len(), "beside": self.large_end.beside.len() },
-                "p50Micros": { "alone": micros(p50(&self.large_end.alone)), "beside": micros(p50(&self.large_end.beside)) },
-                "p99Micros": { "alone": micros(p99(&self.large_end.alone)), "beside": micros(p99(&self.large_end.beside)) },
-                "p99Ratio": (self.ratio_of_large_end() * 100.0).round() / 100.0,
-                "answerMillis": self.large_end.answers.iter().map(|time| (micros(*time) / 1e3).round()).collect::<Vec<_>>(),
-                "sweepMillis": self.large_end.sweeps.iter().map(|time| (micros(*time) / 1e3).round()).collect::<Vec<_>>(),
-            },
+            "endOfManyLocks": self.large_end.json(args.locks),
             "atMost": args.at_most,
             "neighbour": self.neighbour,
             "neighbourSeconds": self.meanwhile.as_secs(),
@@ -431,7 +403,8 @@ mod tests {
         };
         let (alone, beside) = (times(100), times(beside_us));
         let meanwhile = Duration::from_secs(2);
-        let large_end = LargeEnd { alone: alone.clone(), beside: alone.clone(), ..LargeEnd::default() };
+        let of = |us| large_end::Times { pairs: times(100), claims: times(us) };
+        let large_end = LargeEnd { alone: of(100), beside: of(100), ..LargeEnd::default() };
         Compared { answers: 5000, differences: Vec::new(), alone, beside, neighbour, meanwhile, large_end }
     }
 
@@ -440,7 +413,11 @@ mod tests {
         assert!(compared(150).holds(&args()));
         let verdict = "5000 answers compared, 0 differ, p99 x 1.50, beside the end of many locks x 1.00";
         assert_eq!(compared(150).verdict(), verdict);
-        let slow = LargeEnd { beside: vec![Duration::from_micros(151); 200], ..compared(150).large_end };
+        let slow = large_end::Times {
+            claims: vec![Duration::from_micros(151); 200],
+            ..compared(150).large_end.beside
+        };
+        let slow = LargeEnd { beside: slow, ..compared(150).large_end };
         assert!(!Compared { large_end: slow, ..compared(150) }.holds(&args()));
         assert!(!compared(151).holds(&args()));
         assert!(compared(151).holds(&Args { at_most: None, ..args() }), "the time is told only");

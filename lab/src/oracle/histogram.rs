@@ -10,7 +10,7 @@ use lockhouse_core::{
 };
 use random::commands::{Action, Durable};
 
-const CLASSES: [&str; 101] = [
+const CLASSES: [&str; 102] = [
     "joined",
     "granted exclusive",
     "granted shared",
@@ -85,6 +85,7 @@ const CLASSES: [&str; 101] = [
     "refused already-assigned",
     "refused claim-expired",
     "refused claim-lost",
+    "refused claim-lost, assigned",
     "refused label-too-long",
     "refused ttl-out-of-bounds",
     "refused too-many-locks-at-once",
@@ -277,7 +278,8 @@ fn class_of_refusal(refusal: &Refusal) -> &'static str {
         Refusal::Busy { .. } => "refused busy",
         Refusal::AlreadyAssigned(_) => "refused already-assigned",
         Refusal::ClaimExpired => "refused claim-expired",
-        Refusal::ClaimLost => "refused claim-lost",
+        Refusal::ClaimLost { assigned: None } => "refused claim-lost",
+        Refusal::ClaimLost { assigned: Some(_) } => "refused claim-lost, assigned",
         Refusal::LabelTooLong { .. } => "refused label-too-long",
         Refusal::TtlOutOfBounds { .. } => "refused ttl-out-of-bounds",
         Refusal::TooManyLocksAtOnce { .. } => "refused too-many-locks-at-once",

@@ -1,7 +1,7 @@
 //! Claims: reservations that end by themselves, and that only the current claimant can turn into assignments.
 //!
 //! The existence of a current claim is checked before its token: no claim is `ClaimExpired`, another one is
-//! `ClaimLost`.
+//! `ClaimLost`, be it current or final.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -210,11 +210,20 @@ impl<S: BuildHasher> LockManager<S> {
     ) -> Result<(u32, u32), Refusal> {
         self.expire_claim_if_due(now, name);
         let current = self.table.find_name(name).and_then(|name| self.claim_on(name));
-        let (slot, claim) = current.ok_or(Refusal::ClaimExpired)?;
+        let (slot, claim) = current.ok_or_else(|| self.without_claim(name, token))?;
         if token != Some(self.table.entries[slot].held_token()) {
-            return Err(Refusal::ClaimLost);
+            return Err(Refusal::ClaimLost { assigned: None });
         }
         Ok((slot, claim))
+    }
+
+    fn without_claim(&self, name: Name<'_>, token: Option<FencingToken>) -> Refusal {
+        match self.assignments.get(&name.to_buf()) {
+            Some(standing) if Some(standing.token) != token => {
+                Refusal::ClaimLost { assigned: Some(Box::new(record(name, standing))) }
+            }
+            _ => Refusal::ClaimExpired,
+        }
     }
 
     /// A claim requests like `ifAvailable`: it passes no waiting request.

@@ -55,12 +55,20 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// How many shared requests wait first, or behind the request if it does.
+    /// How many shared requests are granted once the request has gone, as far as they are `most`. They are
+    /// counted only if it is in their way, so that no end costs more than it grants.
     fn size_behind(&self, request: RequestId, most: usize) -> usize {
-        let Some(name) = self.table.entry(request).map(|entry| entry.name) else { return 0 };
-        let waiting = self.table.names[name].queue.iter::<ByName>(&self.table.entries);
-        let others = waiting.take(most).filter(|slot| *slot != request.slot);
-        others.take_while(|slot| self.table.entries[*slot].mode == Mode::Shared).count()
+        let Some(entry) = self.table.entry(request) else { return 0 };
+        let name = &self.table.names[entry.name];
+        let is_in_the_way = match entry.token {
+            Some(_) => name.held.head == request.slot && name.held.tail == request.slot,
+            None => name.queue.head == request.slot && self.fits(entry.name, Mode::Shared),
+        };
+        if !is_in_the_way || (name.queued as usize) < most {
+            return 0;
+        }
+        let waiting = name.queue.iter::<ByName>(&self.table.entries).filter(|slot| *slot != request.slot);
+        waiting.take(most).take_while(|slot| self.table.entries[*slot].mode == Mode::Shared).count()
     }
 
     /// How many requests and locks the next end by time ends in one step, if it is due; or else, how many

@@ -22,6 +22,11 @@ impl<S: BuildHasher> LockManager<S> {
         !self.sweeps.is_empty()
     }
 
+    /// How many locks are void.
+    pub fn void_locks(&self) -> usize {
+        self.table.void_locks
+    }
+
     /// Ends at most `most` void locks, and processes the queues of their names. Returns whether that was all.
     /// The owners take turns.
     pub fn sweep(&mut self, now: impl Into<Now>, most: usize) -> bool {

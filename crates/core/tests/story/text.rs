@@ -149,7 +149,10 @@ fn reason(refusal: &Refusal) -> String {
             format!("already assigned to {:?}, token {}, since {}", to.claimant, to.token, time(to.since))
         }
         Refusal::ClaimExpired => "claim expired".to_owned(),
-        Refusal::ClaimLost => "claim lost".to_owned(),
+        Refusal::ClaimLost { assigned: None } => "claim lost".to_owned(),
+        Refusal::ClaimLost { assigned: Some(to) } => {
+            format!("claim lost: assigned to {:?}, token {}, since {}", to.claimant, to.token, time(to.since))
+        }
         Refusal::LabelTooLong { bytes, limit } => format!("label of {bytes} bytes, at most {limit}"),
         Refusal::TtlOutOfBounds { ttl_ms, least, most } => {
             format!("ttl of {ttl_ms} ms, from {least} to {most}")

@@ -27,12 +27,16 @@ pub enum ClaimError {
     /// The resource is assigned already.
     #[error("already assigned to {:?}", .0.claimant)]
     AlreadyAssigned(Box<Assignment>),
-    /// There is no current claim: it has ended, was released, or was made final and taken back.
+    /// There is no current claim, and the resource is not assigned by another: the claim has ended, was
+    /// released, or was made final.
     #[error("the claim has expired")]
     ClaimExpired,
-    /// There is a current claim, but a newer one.
-    #[error("the claim is lost: there is a newer one")]
-    ClaimLost,
+    /// There is a newer claim, or the resource is assigned by one.
+    #[error("the claim is lost: {}", newer(assigned.as_deref()))]
+    ClaimLost {
+        /// The assignment, where the newer claim was made final.
+        assigned: Option<Box<Assignment>>,
+    },
     /// The bucket recovers from a crash, and grants nothing until then.
     #[error("recovering, for {} ms at most", retry_after.as_millis())]
     Recovering {
@@ -51,4 +55,11 @@ pub enum ClaimError {
     /// The change cannot be made durable.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn newer(assigned: Option<&Assignment>) -> String {
+    match assigned {
+        None => "there is a newer one".to_owned(),
+        Some(assignment) => format!("assigned to {:?}", assignment.claimant),
+    }
 }

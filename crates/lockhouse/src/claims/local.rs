@@ -109,7 +109,7 @@ pub(super) async fn renew(
     name: Name<'_>,
     token: &Secret,
 ) -> Result<SystemTime, ClaimError> {
-    let token = current(bucket, name, token)?;
+    let token = known(bucket, name, token)?;
     match bucket.execute_volatile(Command::RenewClaim { name, token }, None).await? {
         Outcome::ClaimRenewed { expires } => Ok(bucket.wall(expires)),
         outcome => Err(refused(bucket, outcome)),
@@ -117,7 +117,7 @@ pub(super) async fn renew(
 }
 
 pub(super) async fn release(bucket: &Arc<Shared>, name: Name<'_>, token: &Secret) -> Result<(), ClaimError> {
-    let token = current(bucket, name, token)?;
+    let token = known(bucket, name, token)?;
     match bucket.execute_durable(Command::ReleaseClaim { name, token }, |_| {}).await? {
         Outcome::ClaimReleased => Ok(()),
         outcome => Err(refused(bucket, outcome)),
@@ -129,10 +129,7 @@ pub(super) async fn finalize(
     name: Name<'_>,
     token: &Secret,
 ) -> Result<Assignment, ClaimError> {
-    let token = match current(bucket, name, token)? {
-        Some(token) => Some(token),
-        None => assigned(bucket, name, token)?,
-    };
+    let token = known(bucket, name, token)?;
     match bucket.execute_durable(Command::Finalize { name, token }, |_| {}).await? {
         Outcome::Finalized(record) => Ok(describe(bucket, *record)),
         outcome => Err(refused(bucket, outcome)),
@@ -191,13 +188,20 @@ pub(super) async fn unassign(
     }
 }
 
-/// The fencing token of the current claim, if the token is that claim's.
+/// The fencing token of the current claim or else of the assignment, if the token is that of this claim or of
+/// the one that was made final.
+fn known(bucket: &Arc<Shared>, name: Name<'_>, token: &Secret) -> Result<Option<FencingToken>, StoreError> {
+    match current(bucket, name, token)? {
+        Some(token) => Ok(Some(token)),
+        None => assigned(bucket, name, token),
+    }
+}
+
 fn current(bucket: &Arc<Shared>, name: Name<'_>, token: &Secret) -> Result<Option<FencingToken>, StoreError> {
     let known = bucket.with(|state| state.manager().claim_of(name).map(|claim| (claim.token, claim.seed)));
     proven(bucket, name, token, known)
 }
 
-/// The fencing token of the assignment, if the token is that of the claim it came from.
 fn assigned(
     bucket: &Arc<Shared>,
     name: Name<'_>,
@@ -256,7 +260,9 @@ fn refused(bucket: &Shared, outcome: Outcome) -> ClaimError {
         }
         Refusal::AlreadyAssigned(record) => ClaimError::AlreadyAssigned(Box::new(describe(bucket, *record))),
         Refusal::ClaimExpired => ClaimError::ClaimExpired,
-        Refusal::ClaimLost => ClaimError::ClaimLost,
+        Refusal::ClaimLost { assigned } => {
+            ClaimError::ClaimLost { assigned: assigned.map(|record| Box::new(describe(bucket, *record))) }
+        }
         Refusal::Recovering { until } => ClaimError::Recovering { retry_after: bucket.until(until) },
         Refusal::Closed => ClaimError::Closed,
         quota => ClaimError::Quota(Quota::of(&quota).expect("every other refusal is about a bound")),

@@ -88,7 +88,7 @@ pub(super) async fn release(api: &Arc<Api>, name: Name<'_>, token: &Secret) -> R
         let reply = server.send(&call).await?;
         match reply.check().map_err(ClaimError::from) {
             // A repeat may find the result of the first attempt.
-            Err(ClaimError::ClaimExpired | ClaimError::ClaimLost) if reply.is_repeated => Ok(()),
+            Err(ClaimError::ClaimExpired | ClaimError::ClaimLost { .. }) if reply.is_repeated => Ok(()),
             released => released,
         }
     };

@@ -86,7 +86,7 @@ fn of_tables() -> Vec<Constant> {
             "locks_ended_at_once",
             locks_ended_at_once.to_string(),
             "offline locks that end in one commit",
-            "the rest of an owner's locks ends in the commits that follow",
+            "the rest of an owner's locks ends in commits that follow, a few at each tick of 100 ms",
         ),
         (
             "requests_per_agent",

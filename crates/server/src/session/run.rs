@@ -21,8 +21,9 @@ pub(crate) fn busy(why: &'static str) -> Farewell {
     Farewell::new(WriteQueue::default(), TRY_AGAIN_LATER, why)
 }
 
-/// Comes once the store cannot write and the bucket does not recover: by then requests that are not to wait
-/// are decided, and it is the store alone that keeps their answers back.
+/// Comes once the store cannot write and the bucket does not recover: by then it is the store that keeps back
+/// the answers to requests that are not to wait. One that is not decided yet, as the requests of a recovery
+/// are processed in parts after its end, is refused likewise.
 async fn unavailable_after_recovery(house: &House, bucket: &Bucket) -> StoreState {
     bucket.recovered().await;
     house.unavailable().await

@@ -46,6 +46,11 @@ async fn a_stale_worker_learns_that_its_claim_is_lost_and_harms_no_other_cl_013(
         assert_eq!(api.with_token(what, "r", &stale).await.outcome(), (409, "claim_lost"), "{what}");
     }
     assert_eq!(api.with_token("finalize", "r", &fresh).await.body["claimant"], "B");
+    for (what, token) in [("finalize", &*stale), ("renew", &stale), ("release", "nonsense")] {
+        let refused = api.with_token(what, "r", token).await;
+        assert_eq!(refused.outcome(), (409, "claim_lost"), "{what}");
+        assert_eq!(refused.body["assignment"]["claimant"], "B", "{what}");
+    }
 }
 
 #[tokio::test]

@@ -169,7 +169,7 @@ async fn respond<T>(app: &App, seat: Seat, stub: &Stub, outcome: Result<T, Offic
         Ok(_) => return Ok(back_to(seat)),
         Err(OfficeError::HeldTooLong) => return Err(Trouble::held_too_long(seat)),
         Err(OfficeError::NotAsked) => return Err(Trouble::not_paid(seat)),
-        Err(OfficeError::Claim(ClaimError::ClaimLost)) => true,
+        Err(OfficeError::Claim(ClaimError::ClaimLost { .. })) => true,
         Err(OfficeError::Claim(ClaimError::ClaimExpired)) => false,
         Err(error) => return Err(error.into()),
     };

@@ -367,8 +367,8 @@ impl Announced {
                     promise!(expires.as_millis() == ends * TICK_MS, "a renewed claim ends at {expires:?}");
                     self.claims[name].current = before.claims[name].current.map(|(token, _)| (token, ends));
                 }
-                (Err(refusal), Outcome::Refused(answered)) => {
-                    promise!(refusal == *answered, "{action:?}: {answered:?}");
+                (Err(why), Outcome::Refused(answered)) => {
+                    promise!(why == NotCurrent::of(answered), "{action:?}: {answered:?}");
                 }
                 _ => return Err(unexpected(action, outcome)),
             },
@@ -376,8 +376,8 @@ impl Announced {
                 (Ok(()), Outcome::ClaimReleased) => {
                     promise!(self.claims[name].current.is_none(), "a claim that was given back goes on");
                 }
-                (Err(refusal), Outcome::Refused(answered)) => {
-                    promise!(refusal == *answered, "{action:?}: {answered:?}");
+                (Err(why), Outcome::Refused(answered)) => {
+                    promise!(why == NotCurrent::of(answered), "{action:?}: {answered:?}");
                 }
                 _ => return Err(unexpected(action, outcome)),
             },
@@ -389,8 +389,8 @@ impl Announced {
                         promise!(Some(record.token) == token, "{record:?} for {token:?}");
                         promise!(self.claims[name].assigned == token, "final, but not told as a change");
                     }
-                    (Err(refusal), Outcome::Refused(answered)) if !again => {
-                        promise!(refusal == *answered, "{action:?}: {answered:?}");
+                    (Err(why), Outcome::Refused(answered)) if !again => {
+                        promise!(why == NotCurrent::of(answered), "{action:?}: {answered:?}");
                     }
                     _ => return Err(unexpected(action, outcome)),
                 }
@@ -490,11 +490,13 @@ impl Announced {
     }
 
     /// The required answer to a claimant that presents that token: existence comes first.
-    fn presented(&self, name: usize, which: Which) -> Result<(), Refusal> {
-        match self.claims[name].current {
-            None => Err(Refusal::ClaimExpired),
-            Some((current, _)) if self.token(name, which) == Some(current) => Ok(()),
-            Some(_) => Err(Refusal::ClaimLost),
+    fn presented(&self, name: usize, which: Which) -> Result<(), NotCurrent> {
+        let (token, claims) = (self.token(name, which), &self.claims[name]);
+        match (claims.current, claims.assigned) {
+            (Some((current, _)), _) if token == Some(current) => Ok(()),
+            (Some(_), _) => Err(NotCurrent::Lost(None)),
+            (None, Some(assigned)) if token != Some(assigned) => Err(NotCurrent::Lost(Some(assigned))),
+            (None, _) => Err(NotCurrent::Expired),
         }
     }
 
@@ -572,4 +574,23 @@ fn justifies_unlock(action: Action, owner: usize, name: usize, reason: LockEnd) 
 
 fn unexpected(action: Action, outcome: &Outcome) -> Breach {
     format!("{action:?} is answered by {outcome:?}")
+}
+
+/// Why a token is not the one of the current claim.
+#[derive(Debug, PartialEq, Eq)]
+enum NotCurrent {
+    Expired,
+    /// There is a newer claim, or this is the token of the one that was made final.
+    Lost(Option<FencingToken>),
+    Otherwise,
+}
+
+impl NotCurrent {
+    fn of(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::ClaimExpired => Self::Expired,
+            Refusal::ClaimLost { assigned } => Self::Lost(assigned.as_ref().map(|record| record.token)),
+            _ => Self::Otherwise,
+        }
+    }
 }

@@ -131,8 +131,16 @@ impl Literal {
         token: Option<FencingToken>,
     ) -> Result<&mut Claim, Refusal> {
         self.sweep_claim(now, &name.to_buf());
-        let claim = self.claims.get_mut(&name.to_buf()).ok_or(Refusal::ClaimExpired)?;
-        if Some(claim.token) == token { Ok(claim) } else { Err(Refusal::ClaimLost) }
+        match self.claims.get_mut(&name.to_buf()) {
+            Some(claim) if Some(claim.token) == token => Ok(claim),
+            Some(_) => Err(Refusal::ClaimLost { assigned: None }),
+            None => match self.assignments.get(&name.to_buf()) {
+                Some(assigned) if Some(assigned.token) != token => {
+                    Err(Refusal::ClaimLost { assigned: Some(Box::new(assigned.clone())) })
+                }
+                _ => Err(Refusal::ClaimExpired),
+            },
+        }
     }
 
     /// A claim is over when now is its end.

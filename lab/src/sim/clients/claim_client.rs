@@ -166,7 +166,7 @@ impl Caller {
             ClaimError::Claimed { .. } => (Reason::Claimed, "claim: claimed by another"),
             ClaimError::Busy { .. } => (Reason::Busy, "claim: busy"),
             ClaimError::ClaimExpired => (Reason::ClaimExpired, "claim: expired"),
-            ClaimError::ClaimLost => (Reason::ClaimLost, "claim: lost"),
+            ClaimError::ClaimLost { .. } => (Reason::ClaimLost, "claim: lost"),
             ClaimError::Recovering { .. } => (Reason::Recovering, "refused: recovering"),
             ClaimError::Closed => (Reason::Other, "refused: closed"),
             ClaimError::AlreadyAssigned(assignment) => {

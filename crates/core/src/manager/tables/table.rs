@@ -194,6 +194,8 @@ pub(crate) struct LockTable<S> {
     owned: HashTable<u32>,
     /// The web locks, counted as they come and go.
     held: HeldCounts,
+    /// How many locks are void.
+    pub(crate) void_locks: usize,
     last_serial: u64,
 }
 
@@ -211,6 +213,7 @@ impl<S: BuildHasher> LockTable<S> {
             ended_owners: BTreeMap::new(),
             owned: HashTable::new(),
             held: HeldCounts::default(),
+            void_locks: 0,
             last_serial: 0,
         }
     }

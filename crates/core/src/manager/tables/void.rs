@@ -61,7 +61,8 @@ impl<S: BuildHasher> LockTable<S> {
     /// The lock becomes void.
     pub(crate) fn make_void(&mut self, party: u32, slot: u32) {
         debug_assert!(!self.is_void(slot), "a lock becomes void once");
-        let Self { parties, entries, .. } = self;
+        let Self { parties, entries, void_locks, .. } = self;
+        *void_locks += 1;
         parties[party].all.remove::<ByParty>(entries, slot);
         entries[slot].serial = VOID;
         let void = void_list(&mut parties[party]);
@@ -87,7 +88,9 @@ impl<S: BuildHasher> LockTable<S> {
         let (all, count) = (std::mem::replace(&mut party.all, stay), party.count);
         let void = void_list(party);
         void.locks.append::<ByParty>(entries, all);
-        (void.count, void.up_to_serial) = (count - spared.len() as u32, up_to_serial);
+        let before = std::mem::replace(&mut void.count, count - spared.len() as u32);
+        void.up_to_serial = up_to_serial;
+        self.void_locks += (void.count - before) as usize;
     }
 
     /// The owner ends, and all its locks are void.
@@ -106,7 +109,8 @@ impl<S: BuildHasher> LockTable<S> {
         if !self.is_void(slot) {
             return self.leave_party(party, slot);
         }
-        let Self { parties, entries, .. } = self;
+        let Self { parties, entries, void_locks, .. } = self;
+        *void_locks -= 1;
         let party = &mut parties[party];
         party.count -= 1;
         let void = void_list(party);

@@ -54,12 +54,15 @@ struct Sweep {
     group: Option<u64>,
     /// The tick that last allowed for parts, and how many of them are left.
     tick: Instant,
-    parts: u32,
+    parts: usize,
 }
 
-/// The most parts of a sweep that follow from one tick. As fast as commits are, a sweep would keep the store
+/// How many parts of a sweep may follow from one tick. As fast as commits are, a sweep would keep the store
 /// busy for as long as it takes, and the other tenants would notice.
-const PARTS_PER_TICK: u32 = 5;
+const PARTS_PER_TICK: usize = 5;
+
+/// A tick allows for more where very much is void: such a share of it, so that it cannot pile up.
+const SWEPT_WITHIN_TICKS: usize = 300;
 
 impl State {
     /// The state of a bucket in which nothing has happened but the restore of so many owners, claims and
@@ -176,7 +179,9 @@ impl State {
         }
         self.after_effects();
         if due > self.sweep.tick {
-            self.sweep = Sweep { tick: due, parts: PARTS_PER_TICK, ..self.sweep };
+            let at_once = self.manager.limits().locks_ended_at_once.max(1);
+            let share = self.manager.void_locks().div_ceil(at_once * SWEPT_WITHIN_TICKS);
+            self.sweep = Sweep { tick: due, parts: share.max(PARTS_PER_TICK), ..self.sweep };
         }
         self.sweep(now, most) && is_done
     }
@@ -188,23 +193,26 @@ impl State {
         let mut left = most;
         // A house that closes leaves the rest to the next start.
         while self.manager.has_void_locks() && !self.manager.is_closed() {
-            let is_durable = matches!(self.durability, Durability::Durable(_));
-            let is_under_way = self.sweep.group.is_some_and(|group| !self.outbox.is_durable(group));
-            if is_durable && (is_under_way || self.sweep.parts == 0) {
-                return true;
-            }
-            if left == 0 {
+            let at_once = self.manager.limits().locks_ended_at_once.max(1);
+            let part = if matches!(self.durability, Durability::Durable(_)) {
+                let is_under_way = self.sweep.group.is_some_and(|group| !self.outbox.is_durable(group));
+                if is_under_way || self.sweep.parts == 0 {
+                    return true;
+                }
+                self.sweep.parts -= 1;
+                at_once
+            } else if left == 0 {
                 return false;
-            }
-            let part = left.min(self.manager.limits().locks_ended_at_once.max(1));
+            } else {
+                left.min(at_once)
+            };
             self.outbox.close_group();
             let now = self.stamp(now);
             self.changes.is_due = true;
             self.manager.sweep(now, part);
             self.deliver_effects();
             self.sweep.group = (!self.outbox.is_idle()).then(|| self.outbox.last());
-            self.sweep.parts = self.sweep.parts.saturating_sub(1);
-            left -= part;
+            left = left.saturating_sub(part);
         }
         true
     }

@@ -82,11 +82,12 @@ impl Options {
         self
     }
 
-    /// Whether a step that ends 10,000 requests and locks or more, such as the end of an agent with so many
-    /// or a steal from so many, [blocks in place](tokio::task::block_in_place): other tasks of its worker
-    /// thread then go on in another one. For programs that use the house on a multi-threaded runtime, and in
-    /// no [`LocalSet`](tokio::task::LocalSet), where such a step panics, also in the drop of an agent or a
-    /// port. Whether a step is large is looked at just before it.
+    /// Whether a step that ends 10,000 requests and locks or more, or grants so many, [blocks in
+    /// place](tokio::task::block_in_place): the end of an agent with so many, a steal from so many, and, by a
+    /// [`Port`](crate::Port), the end of what so many readers wait for. Other tasks of its worker thread then
+    /// go on in another one. For programs that use the house on a multi-threaded runtime, and in no
+    /// [`LocalSet`](tokio::task::LocalSet), where such a step panics, also in the drop of an agent or a port.
+    /// Whether a step is large is looked at just before it.
     pub fn block_in_place(mut self, blocks: bool) -> Self {
         self.bounds.block_in_place = blocks;
         self

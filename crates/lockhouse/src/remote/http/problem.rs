@@ -151,7 +151,10 @@ impl From<Box<Problem>> for ClaimError {
                 None => Self::Store(problem.into()),
             },
             "claim_expired" => Self::ClaimExpired,
-            "claim_lost" => Self::ClaimLost,
+            "claim_lost" => {
+                let assigned = problem.assignment.take();
+                Self::ClaimLost { assigned: assigned.map(|assignment| Box::new(assignment.into())) }
+            }
             "recovering" => Self::Recovering { retry_after: problem.retry_after() },
             "closing" => Self::Closed,
             _ => Self::Store(problem.into()),

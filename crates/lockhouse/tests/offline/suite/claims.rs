@@ -11,6 +11,7 @@ use super::ground::{Ground, Place, kill};
 use super::locks::{MINUTE, customers, futures, two};
 
 const TTL: Duration = Duration::from_secs(60);
+const LOST: ClaimError = ClaimError::ClaimLost { assigned: None };
 
 pub(crate) async fn a_claim_has_a_resource_a_claimant_a_token_and_an_end(ground: impl Ground) {
     let (house, bucket) = ground.bucket().await;
@@ -69,9 +70,9 @@ pub(crate) async fn a_wrong_token_finalizes_nothing(ground: impl Ground) {
     let other = claims.claim("other seat", "ada", TTL).await.unwrap();
     let guessed: Secret = "00".repeat(20).parse().unwrap();
     for wrong in [other.token(), &guessed] {
-        assert_eq!(claims.finalize("seat", wrong).await, Err(ClaimError::ClaimLost));
-        assert_eq!(claims.renew("seat", wrong).await, Err(ClaimError::ClaimLost));
-        assert_eq!(claims.release("seat", wrong).await, Err(ClaimError::ClaimLost));
+        assert_eq!(claims.finalize("seat", wrong).await, Err(LOST));
+        assert_eq!(claims.renew("seat", wrong).await, Err(LOST));
+        assert_eq!(claims.release("seat", wrong).await, Err(LOST));
     }
     assert_eq!(claims.assignment("seat").await.unwrap(), None);
     claim.finalize().await.unwrap();
@@ -84,7 +85,7 @@ pub(crate) async fn finalize_distinguishes_expired_from_lost(ground: impl Ground
     released.release().await.unwrap();
     assert_eq!(released.finalize().await, Err(ClaimError::ClaimExpired));
     let late = claims.claim("seat", "ada", TTL).await.unwrap();
-    assert_eq!(released.finalize().await, Err(ClaimError::ClaimLost));
+    assert_eq!(released.finalize().await, Err(LOST));
     ground.clock().advance(TTL);
     assert_eq!(late.finalize().await, Err(ClaimError::ClaimExpired), "there is none: that comes first");
     assert_eq!(late.release().await, Err(ClaimError::ClaimExpired));
@@ -134,7 +135,7 @@ pub(crate) async fn a_failed_finalize_changes_nothing(ground: impl Ground) {
     let old = claims.claim("seat", "ada", TTL).await.unwrap();
     ground.clock().advance(TTL);
     let new = claims.claim("seat", "bob", TTL).await.unwrap();
-    assert_eq!(old.finalize().await, Err(ClaimError::ClaimLost));
+    assert_eq!(old.finalize().await, Err(LOST));
     assert_eq!(claims.assignment("seat").await.unwrap(), None);
     assert_eq!(claims.get("seat").await.unwrap().unwrap().fencing_token, new.fencing_token());
     new.finalize().await.unwrap();
@@ -147,8 +148,8 @@ pub(crate) async fn a_released_claim_frees_the_resource_at_once(ground: impl Gro
     first.release().await.unwrap();
     assert_eq!(first.release().await, Err(ClaimError::ClaimExpired));
     let second = claims.claim("seat", "bob", TTL).await.unwrap();
-    assert_eq!(first.finalize().await, Err(ClaimError::ClaimLost));
-    assert_eq!(first.release().await, Err(ClaimError::ClaimLost));
+    assert_eq!(first.finalize().await, Err(LOST));
+    assert_eq!(first.release().await, Err(LOST));
     second.finalize().await.unwrap();
 }
 
@@ -158,8 +159,16 @@ pub(crate) async fn a_stale_worker_gets_claim_lost(ground: impl Ground) {
     let a = claims.claim("job", "worker a", TTL).await.unwrap();
     ground.clock().advance(2 * TTL);
     let b = claims.claim("job", "worker b", TTL).await.unwrap();
-    assert_eq!(a.finalize().await, Err(ClaimError::ClaimLost));
-    assert_eq!(b.finalize().await.unwrap().claimant, "worker b");
+    assert_eq!(a.finalize().await, Err(LOST));
+    let assigned = b.finalize().await.unwrap();
+    assert_eq!(assigned.claimant, "worker b");
+    let lost = ClaimError::ClaimLost { assigned: Some(Box::new(assigned)) };
+    assert_eq!(lost.to_string(), "the claim is lost: assigned to \"worker b\"");
+    assert_eq!(a.finalize().await, Err(lost.clone()));
+    assert_eq!(a.release().await, Err(lost));
+    assert_eq!(b.release().await, Err(ClaimError::ClaimExpired), "it was made final by this one");
+    assert!(claims.unassign("job", None).await.unwrap());
+    assert_eq!(a.finalize().await, Err(ClaimError::ClaimExpired));
 }
 
 pub(crate) async fn a_late_worker_gets_claim_expired(ground: impl Ground) {

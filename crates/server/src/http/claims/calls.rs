@@ -43,15 +43,21 @@ async fn token(claims: &lockhouse::Claims, key: &ClaimKey) -> Result<Secret, Cla
     if let Ok(token) = key.token.parse() {
         return Ok(token);
     }
-    let current = claims.get(key.resource.as_name()).await?;
-    Err(if current.is_some() { ClaimError::ClaimLost } else { ClaimError::ClaimExpired })
+    let resource = key.resource.as_name();
+    if claims.get(resource).await?.is_some() {
+        return Err(ClaimError::ClaimLost { assigned: None });
+    }
+    Err(match claims.assignment(resource).await? {
+        Some(assignment) => ClaimError::ClaimLost { assigned: Some(Box::new(assignment)) },
+        None => ClaimError::ClaimExpired,
+    })
 }
 
 /// Where no claim stands there is nothing to be had by a token, and a former claimant that comes late with
 /// its own does no wrong. Where a claim of another stands, a former token cannot be distinguished from one
 /// that was made up.
 fn refuse_token(state: &AppState, asker: &Asker, key: &ClaimKey, error: ClaimError) -> Box<Problem> {
-    if error == ClaimError::ClaimLost {
+    if error == (ClaimError::ClaimLost { assigned: None }) {
         asker.deny(state, &DisplayName(key.resource.as_name()), &"not the token of the claim that stands");
     }
     error.into()

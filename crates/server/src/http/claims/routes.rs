@@ -88,8 +88,8 @@ pub(crate) async fn show(
     post, context_path = BASE, path = "/claims/renew", tag = "claims", operation_id = "renewClaim", request_body = ClaimKey,
     responses(
         (status = 200, description = "The claim lasts longer.", body = Renewed),
-        (status = 409, description = "`claim_lost`: another claim stands. Or `conflict_in_flight`."),
-        (status = 410, description = "`claim_expired`: no claim stands."),
+        (status = 409, description = "`claim_lost`: another claim stands, or was made final. Or `conflict_in_flight`."),
+        (status = 410, description = "`claim_expired`: no claim stands, nor was another made final."),
         (status = 503, description = "`unavailable`."),
     ),
 )]
@@ -109,8 +109,8 @@ pub(crate) async fn renew(
     post, context_path = BASE, path = "/claims/release", tag = "claims", operation_id = "releaseClaim", request_body = ClaimKey,
     responses(
         (status = 200, description = "The claim is over.", body = ReleasedClaim),
-        (status = 409, description = "`claim_lost`: another claim stands. Or `conflict_in_flight`."),
-        (status = 410, description = "`claim_expired`: no claim stands."),
+        (status = 409, description = "`claim_lost`: another claim stands, or was made final. Or `conflict_in_flight`."),
+        (status = 410, description = "`claim_expired`: no claim stands, nor was another made final."),
         (status = 503, description = "`unavailable`."),
     ),
 )]
@@ -132,8 +132,8 @@ pub(crate) async fn release(
     post, context_path = BASE, path = "/claims/finalize", tag = "claims", operation_id = "finalizeClaim", request_body = ClaimKey,
     responses(
         (status = 200, description = "The resource is assigned for good.", body = Assignment),
-        (status = 409, description = "`claim_lost`: another claim stands, which is not touched. Or `conflict_in_flight`."),
-        (status = 410, description = "`claim_expired`: no claim stands."),
+        (status = 409, description = "`claim_lost`: another claim stands, which is not touched, or was made final. Or `conflict_in_flight`."),
+        (status = 410, description = "`claim_expired`: no claim stands, nor was another made final."),
         (status = 503, description = "`unavailable`."),
     ),
 )]

@@ -112,7 +112,7 @@ pub(crate) const KINDS: &[CodeInfo] = &[
     kind(Code::AlreadyAssigned, "already_assigned", StatusCode::CONFLICT, "Assigned for good",
         "A claim of the resource was made final. It can be claimed again once the assignment is deleted."),
     kind(Code::ClaimLost, "claim_lost", StatusCode::CONFLICT, "Somebody else has a newer claim",
-        "The claim ended, and another one stands, which is not touched. Whatever was prepared must not be used."),
+        "The claim ended, and another one stands, which is not touched, or was made final: then `assignment` tells to whom. Whatever was prepared must not be used."),
     kind(Code::ClaimExpired, "claim_expired", StatusCode::GONE, "No claim stands any more",
         "The claim's TTL is over, or it was released. Nobody else has the resource: claim it again, and check what was prepared."),
     kind(Code::LockLost, "lock_lost", StatusCode::CONFLICT, "A lock is not held any more",

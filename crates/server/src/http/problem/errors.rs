@@ -99,7 +99,13 @@ impl From<ClaimError> for Box<Problem> {
                 Problem::new(Code::AlreadyAssigned, message).assignment(Assignment::from(*assignment))
             }
             ClaimError::ClaimExpired => Problem::new(Code::ClaimExpired, message),
-            ClaimError::ClaimLost => Problem::new(Code::ClaimLost, message),
+            ClaimError::ClaimLost { assigned } => {
+                let problem = Problem::new(Code::ClaimLost, message);
+                match assigned {
+                    None => problem,
+                    Some(assignment) => problem.assignment(Assignment::from(*assignment)),
+                }
+            }
             ClaimError::Recovering { retry_after } => recovering(retry_after),
             ClaimError::Closed => closing(),
             ClaimError::Quota(quota) => of_quota(&quota),
