@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use traces::Kind;
 
@@ -202,7 +203,9 @@ impl ServerProcess {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let process = format!("/proc/{}", self.child.id());
         let has_ended = || std::fs::read_to_string(format!("{process}/stat")).unwrap().contains(") Z ");
+        let begun = Instant::now();
         while !has_ended() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the server does not end");
             std::thread::yield_now();
         }
         for thread in std::fs::read_dir(format!("{process}/task")).unwrap() {

@@ -214,7 +214,7 @@ async fn secrets_are_long_and_differ() {
 }
 
 #[tokio::test]
-async fn a_resume_after_the_end_of_the_lease_finds_no_session_though_the_end_is_not_reported_yet() {
+async fn a_resume_after_the_end_of_the_lease_finds_no_session_also_while_the_store_is_away() {
     let gate = Gate::new();
     let (clock, options) = manual();
     let house = gate.house_with(options).await;
@@ -224,7 +224,6 @@ async fn a_resume_after_the_end_of_the_lease_finds_no_session_though_the_end_is_
     before.join(1).await;
     before.request(1, 1, "n").await;
     before.granted(1).await;
-    // Reports about the whole bucket wait for the store from here on.
     gate.shut();
     let mut lock = Box::pin(owner.lock([record(1)]));
     assert!(poll(&mut lock).await.is_pending());
