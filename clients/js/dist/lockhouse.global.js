@@ -424,7 +424,11 @@
     grantedAt = now();
     #token;
     #checkLease;
+    /** Called with the error of the loss, once it is announced. */
+    onloss;
     #loss;
+    /** What the signal is aborted with: the loss of this lock, or of one that it is of no use without. */
+    #abortReason;
     #controller;
     constructor(name, mode, token, ticket, checkLease) {
       this.name = name;
@@ -444,17 +448,24 @@
     }
     get signal() {
       this.#controller ??= new AbortController();
-      if (this.#loss && !this.#controller.signal.aborted) this.#controller.abort(this.#loss);
+      if (this.#abortReason) this.#controller.abort(this.#abortReason);
       return this.#controller.signal;
     }
     /** Notes the loss, and returns its error. No listener is notified yet. */
     lose(reason) {
       this.#loss = lockLost(reason);
+      this.#abortReason ??= this.#loss;
       return this.#loss;
     }
     /** Aborts the signal, whose listeners run at once. */
     announceLoss() {
-      this.#controller?.abort(this.#loss);
+      this.#controller?.abort(this.#abortReason);
+      if (this.#loss) this.onloss?.(this.#loss);
+    }
+    /** Aborts the signal because of the loss of another lock; this one is held on. */
+    abort(loss) {
+      this.#abortReason ??= loss;
+      this.#controller?.abort(this.#abortReason);
     }
   };
   var CONSTRUCT = /* @__PURE__ */ Symbol();
@@ -2274,29 +2285,45 @@
   }
   async function requestInOrder(agent, targets, options, callback) {
     const startedAt = performance.now();
-    const locks = [];
+    const holds = [];
     const loss = new AbortController();
+    let running;
+    let wrap = newHeldLock;
+    const lost = new Promise((_, reject) => {
+      const onloss = (error) => {
+        reject(error);
+        loss.abort(error);
+        for (const hold of holds) hold.abort(error);
+      };
+      wrap = (hold) => {
+        hold.onloss = onloss;
+        holds.push(hold);
+        return newHeldLock(hold);
+      };
+    });
+    const callBack = () => {
+      running = new Promise((resolve) => resolve(callback(holds.map(newHeldLock))));
+      return running;
+    };
     const step = (index) => {
       const target = targets[index];
-      if (!target) return callback(locks);
+      if (!target) return callBack();
       return agent.request({
         ...options,
         ...target,
         timeout: remaining(options.timeout, startedAt),
         loss: loss.signal,
-        wrap: newHeldLock,
+        wrap,
         callback: (lock) => {
           if (!lock) return UNAVAILABLE;
-          const held = lock;
-          held.signal.addEventListener("abort", () => loss.abort(held.signal.reason));
-          locks.push(held);
           if (options.signal?.aborted && index + 1 < targets.length) throw options.signal.reason;
-          return step(index + 1);
+          return step(index + 1).finally(() => running?.catch(() => {
+          }));
         }
       });
     };
     if (targets.length === 0) await agent.nextTurn();
-    const result = await step(0);
+    const result = await Promise.race([step(0), lost]);
     return result === UNAVAILABLE ? callback(null) : result;
   }
   function remaining(timeout, startedAt) {

@@ -152,8 +152,9 @@ export class ExtendedLockManager extends LockManager {
   /**
    * Requests several locks in one strict order, that of their names by code units, and runs the callback
    * while all are held. A name given twice is taken once, in the stronger mode. With `ifAvailable` the
-   * callback gets null unless all are to be had. If one is lost while another is waited for, nothing is
-   * called back, and the promise rejects with that loss.
+   * callback gets null unless all are to be had. If one is lost, the signals of all are aborted, and the
+   * promise rejects with that loss; the others are held until the callback has ended. While another is waited
+   * for, nothing is called back.
    */
   requestAll<T>(targets: LockTargets, callback: (locks: HeldLock[]) => T | PromiseLike<T>): Promise<Awaited<T>>;
   requestAll<T>(

@@ -15,7 +15,11 @@ export class Hold {
   readonly grantedAt: Mark = now();
   readonly #token: number;
   readonly #checkLease: () => void;
+  /** Called with the error of the loss, once it is announced. */
+  onloss: ((loss: LockLostError) => void) | undefined;
   #loss: LockLostError | undefined;
+  /** What the signal is aborted with: the loss of this lock, or of one that it is of no use without. */
+  #abortReason: LockLostError | undefined;
   #controller: AbortController | undefined;
 
   constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, checkLease: () => void) {
@@ -39,19 +43,27 @@ export class Hold {
 
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
-    if (this.#loss && !this.#controller.signal.aborted) this.#controller.abort(this.#loss);
+    if (this.#abortReason) this.#controller.abort(this.#abortReason);
     return this.#controller.signal;
   }
 
   /** Notes the loss, and returns its error. No listener is notified yet. */
   lose(reason: LossReason): LockLostError {
     this.#loss = lockLost(reason);
+    this.#abortReason ??= this.#loss;
     return this.#loss;
   }
 
   /** Aborts the signal, whose listeners run at once. */
   announceLoss(): void {
-    this.#controller?.abort(this.#loss);
+    this.#controller?.abort(this.#abortReason);
+    if (this.#loss) this.onloss?.(this.#loss);
+  }
+
+  /** Aborts the signal because of the loss of another lock; this one is held on. */
+  abort(loss: LockLostError): void {
+    this.#abortReason ??= loss;
+    this.#controller?.abort(this.#abortReason);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Agent } from './agent.js';
 import { type ConvertedOptions, failureText, toDOMString, toLockMode } from './conversions.js';
-import { domError } from './errors.js';
-import { type HeldLock, newHeldLock } from './lock.js';
+import { domError, type LockLostError } from './errors.js';
+import { type HeldLock, type Hold, newHeldLock } from './lock.js';
 import { compareNames } from './names.js';
 import type { LockMode } from './types.js';
 
@@ -41,7 +41,9 @@ export function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockM
 
 /**
  * Takes each lock inside the callback of the one before, and calls back with all of them while all are held.
- * Once one is lost, the request that waits is withdrawn, and nothing is called back.
+ *
+ * Once one is lost, the signals of all are aborted, and the promise rejects. If one was still waited for, its
+ * request is withdrawn, and nothing is called back. Else the others are held until the callback has ended.
  */
 export async function requestInOrder(
   agent: Agent,
@@ -50,32 +52,45 @@ export async function requestInOrder(
   callback: (locks: HeldLock[] | null) => unknown,
 ): Promise<unknown> {
   const startedAt = performance.now();
-  const locks: HeldLock[] = [];
+  const holds: Hold[] = [];
   const loss = new AbortController();
-  const step = (index: number): unknown => {
+  let running: Promise<unknown> | undefined;
+  let wrap: (hold: Hold) => HeldLock = newHeldLock;
+  const lost = new Promise<never>((_, reject) => {
+    const onloss = (error: LockLostError) => {
+      reject(error);
+      loss.abort(error);
+      for (const hold of holds) hold.abort(error);
+    };
+    wrap = (hold) => {
+      hold.onloss = onloss;
+      holds.push(hold);
+      return newHeldLock(hold);
+    };
+  });
+  const callBack = () => {
+    running = new Promise((resolve) => resolve(callback(holds.map(newHeldLock))));
+    return running;
+  };
+  const step = (index: number): Promise<unknown> => {
     const target = targets[index];
-    if (!target) return callback(locks);
+    if (!target) return callBack();
     return agent.request({
       ...options,
       ...target,
       timeout: remaining(options.timeout, startedAt),
       loss: loss.signal,
-      wrap: newHeldLock,
+      wrap,
       callback: (lock) => {
         if (!lock) return UNAVAILABLE;
-        const held = lock as HeldLock;
-        // No other code has this signal before the last lock is granted, so that no other listener can stop
-        // the event.
-        held.signal.addEventListener('abort', () => loss.abort(held.signal.reason));
-        locks.push(held);
         // The signal may have been aborted since; only the request that waits listens to it.
         if (options.signal?.aborted && index + 1 < targets.length) throw options.signal.reason;
-        return step(index + 1);
+        return step(index + 1).finally(() => running?.catch(() => {}));
       },
     });
   };
   if (targets.length === 0) await agent.nextTurn();
-  const result = await step(0);
+  const result = await Promise.race([step(0), lost]);
   return result === UNAVAILABLE ? callback(null) : result;
 }
 

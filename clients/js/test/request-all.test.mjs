@@ -143,3 +143,52 @@ describe('a lock of requestAll that is lost while a later one is waited for', ()
     later.catch(() => {});
   });
 });
+
+describe('a lock of requestAll that is lost while the callback runs', () => {
+  const NAMES = ['a', 'b', 'c'];
+
+  for (const lost of [0, 1, 2]) {
+    test(`aborts the signals of all, and the others are held until the callback ends (lock ${lost + 1} of 3)`, async (t) => {
+      const { server, locks } = await open(t);
+      let end;
+      let given;
+      const all = locks.requestAll(NAMES, (each) => {
+        given = each;
+        return new Promise((resolve) => (end = resolve));
+      });
+      const ids = [];
+      for (let seq = 1; seq <= 3; seq++) {
+        const { id } = await server.next('request');
+        ids.push(id);
+        server.send({ type: 'granted', seq, id, token: seq });
+      }
+      await turn();
+      const aborted = [];
+      given.forEach(({ name, signal }, index) => {
+        if (index < 2) signal.addEventListener('abort', () => aborted.push(name));
+      });
+      server.send({ type: 'lost', seq: 4, id: ids[lost], reason: 'stolen' });
+      await assert.rejects(all, { name: 'AbortError', reason: 'stolen' });
+      await turn();
+      assert.deepEqual(aborted.sort(), ['a', 'b']);
+      assert.deepEqual(
+        given.map(({ signal }) => signal.reason?.reason),
+        ['stolen', 'stolen', 'stolen'],
+      );
+      const others = [0, 1, 2].filter((index) => index !== lost);
+      assert.deepEqual(
+        others.map((index) => given[index].fencingToken),
+        others.map((index) => index + 1),
+      );
+      assert.throws(() => given[lost].fencingToken, { name: 'AbortError', reason: 'stolen' });
+      const released = () => server.frames.filter(({ type }) => type === 'release').map(({ id }) => id);
+      assert.deepEqual(released(), [], 'while the callback runs');
+      end();
+      await turn();
+      assert.deepEqual(
+        released().sort(),
+        others.map((index) => ids[index]),
+      );
+    });
+  }
+});

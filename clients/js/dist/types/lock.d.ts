@@ -11,6 +11,8 @@ export declare class Hold {
     ticket: string | undefined;
     /** From when on its longest hold counts. */
     readonly grantedAt: Mark;
+    /** Called with the error of the loss, once it is announced. */
+    onloss: ((loss: LockLostError) => void) | undefined;
     constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, checkLease: () => void);
     /** The error of the loss, once the lock is lost. */
     get loss(): LockLostError | undefined;
@@ -20,6 +22,8 @@ export declare class Hold {
     lose(reason: LossReason): LockLostError;
     /** Aborts the signal, whose listeners run at once. */
     announceLoss(): void;
+    /** Aborts the signal because of the loss of another lock; this one is held on. */
+    abort(loss: LockLostError): void;
 }
 /** Makes the Lock of the specification. */
 export declare const newLock: (hold: Hold) => Lock;

@@ -19,6 +19,8 @@ export declare function toTargets(value: unknown): Iterable<LockTarget>;
 export declare function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockMode): Target[];
 /**
  * Takes each lock inside the callback of the one before, and calls back with all of them while all are held.
- * Once one is lost, the request that waits is withdrawn, and nothing is called back.
+ *
+ * Once one is lost, the signals of all are aborted, and the promise rejects. If one was still waited for, its
+ * request is withdrawn, and nothing is called back. Else the others are held until the callback has ended.
  */
 export declare function requestInOrder(agent: Agent, targets: readonly Target[], options: ConvertedOptions, callback: (locks: HeldLock[] | null) => unknown): Promise<unknown>;
