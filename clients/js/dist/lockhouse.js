@@ -1143,6 +1143,7 @@ function pickScheduler() {
 // src/agent.ts
 var OPEN_LIMIT = 262144;
 var FRAME_OVERHEAD_BYTES = 64;
+var FAULTS_OF_FRAMES = /* @__PURE__ */ new Set(["bad_frame", "unknown_type"]);
 var LONGEST_TIMEOUT_MS2 = 2 ** 31 - 1;
 var Agent = class {
   #clientId;
@@ -1157,6 +1158,8 @@ var Agent = class {
   #reclaims = new Reclaims((lost) => this.#reportLosses(lost));
   #lastId = 0;
   #number = 1;
+  /** Whether the server has been asked to let this number join the present session, and has not refused it. */
+  #isJoined = false;
   constructor(clientId, dial, keys, onstate, onunreachable) {
     this.#clientId = clientId;
     this.#onstate = onstate;
@@ -1195,6 +1198,7 @@ var Agent = class {
       };
       this.#open.set(id, request);
       if (ask.signal || ask.loss || ask.timeout !== void 0) this.#watch(request);
+      if (!this.#isJoined) this.#join();
       request.asked = this.#session.post(body);
     });
   }
@@ -1355,7 +1359,24 @@ var Agent = class {
     const request = this.#open.get(id);
     if (request?.kind === "request" && request.hold) this.#reportLoss([request], reason);
   }
+  #join() {
+    this.#isJoined = this.#session.post(joinBody(this.#number, this.#clientId));
+  }
+  /**
+   * Of all that is sent here only a join is answered with an error that names no request. What waits for the
+   * agent ends with it; the next request has another one join, whose number has to be higher.
+   */
+  #joinRefused(detail, message) {
+    if (!this.#isJoined || FAULTS_OF_FRAMES.has(detail.code)) return;
+    this.#isJoined = false;
+    this.#number += 1;
+    this.#endRequests("superseded", serverError(detail, message));
+  }
   #fail({ id, detail, message }) {
+    if (id === 0) {
+      this.#joinRefused(detail, message);
+      return;
+    }
     const entry = this.#open.get(id);
     if (!entry) return;
     if (entry.kind === "request" && entry.hold) {
@@ -1372,7 +1393,7 @@ var Agent = class {
       return;
     }
     this.#number += 1;
-    this.#session.post(joinBody(this.#number, this.#clientId));
+    this.#join();
     this.#endRequests(reason, domError("AbortError", "The client was ended by an operator."));
   }
   #gather(part) {
@@ -1386,7 +1407,7 @@ var Agent = class {
   }
   /** A fresh session: the agent joins, and all that is open is asked in its order. */
   #begin() {
-    this.#session.post(joinBody(this.#number, this.#clientId));
+    this.#join();
     for (const entry of this.#open.values()) {
       if (entry.kind === "query") this.#session.ask(queryBody(entry.id));
       else if (entry.hold) this.#reclaim(entry, entry.hold);
@@ -1437,6 +1458,7 @@ var Agent = class {
   }
   /** The session is over: locks are lost unless kept, and what is pending fails or waits to be asked again. */
   #endAll(reason, failure2, kept) {
+    this.#isJoined = false;
     this.#tasks.clear();
     for (const query of this.#open.values()) {
       if (query.kind !== "query") continue;

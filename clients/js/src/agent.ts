@@ -1,6 +1,6 @@
 import { addAbortAlgorithm, runDueAbortAlgorithms } from './abort.js';
 import { abortBody, joinBody, queryBody, reclaimBody, releaseBody, requestBody } from './bodies.js';
-import { domError, type LossReason, quotaExceeded, serverError } from './errors.js';
+import { domError, type LossReason, quotaExceeded, type RefusalDetail, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
 import type { Keys } from './key.js';
 import { elapsedMs, type Lease } from './lease.js';
@@ -55,6 +55,8 @@ interface Query {
 const OPEN_LIMIT = 262_144;
 /** What `seq`, `ack` and the braces may add to the body of a frame. */
 const FRAME_OVERHEAD_BYTES = 64;
+/** The codes of errors that no join of this client can be answered with. */
+const FAULTS_OF_FRAMES = new Set(['bad_frame', 'unknown_type']);
 /** setTimeout takes no longer time; a limit beyond it is none. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
@@ -75,6 +77,8 @@ export class Agent {
   readonly #reclaims = new Reclaims<Request>((lost) => this.#reportLosses(lost));
   #lastId = 0;
   #number = 1;
+  /** Whether the server has been asked to let this number join the present session, and has not refused it. */
+  #isJoined = false;
 
   constructor(
     clientId: string,
@@ -122,6 +126,7 @@ export class Agent {
       };
       this.#open.set(id, request);
       if (ask.signal || ask.loss || ask.timeout !== undefined) this.#watch(request);
+      if (!this.#isJoined) this.#join();
       request.asked = this.#session.post(body);
     });
   }
@@ -303,7 +308,26 @@ export class Agent {
     if (request?.kind === 'request' && request.hold) this.#reportLoss([request], reason);
   }
 
+  #join(): void {
+    this.#isJoined = this.#session.post(joinBody(this.#number, this.#clientId));
+  }
+
+  /**
+   * Of all that is sent here only a join is answered with an error that names no request. What waits for the
+   * agent ends with it; the next request has another one join, whose number has to be higher.
+   */
+  #joinRefused(detail: RefusalDetail, message: string): void {
+    if (!this.#isJoined || FAULTS_OF_FRAMES.has(detail.code)) return;
+    this.#isJoined = false;
+    this.#number += 1;
+    this.#endRequests('superseded', serverError(detail, message));
+  }
+
   #fail({ id, detail, message }: Extract<Notice, { type: 'error' }>): void {
+    if (id === 0) {
+      this.#joinRefused(detail, message);
+      return;
+    }
     const entry = this.#open.get(id);
     if (!entry) return;
     if (entry.kind === 'request' && entry.hold) {
@@ -321,7 +345,7 @@ export class Agent {
       return;
     }
     this.#number += 1;
-    this.#session.post(joinBody(this.#number, this.#clientId));
+    this.#join();
     this.#endRequests(reason, domError('AbortError', 'The client was ended by an operator.'));
   }
 
@@ -337,7 +361,7 @@ export class Agent {
 
   /** A fresh session: the agent joins, and all that is open is asked in its order. */
   #begin(): void {
-    this.#session.post(joinBody(this.#number, this.#clientId));
+    this.#join();
     for (const entry of this.#open.values()) {
       if (entry.kind === 'query') this.#session.ask(queryBody(entry.id));
       else if (entry.hold) this.#reclaim(entry, entry.hold);
@@ -394,6 +418,7 @@ export class Agent {
 
   /** The session is over: locks are lost unless kept, and what is pending fails or waits to be asked again. */
   #endAll(reason: LossReason, failure?: Error, kept?: ReadonlySet<Request>): void {
+    this.#isJoined = false;
     this.#tasks.clear();
     for (const query of this.#open.values()) {
       if (query.kind !== 'query') continue;
