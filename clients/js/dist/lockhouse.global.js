@@ -644,6 +644,58 @@
     }
   };
 
+  // src/key.ts
+  var LONGEST = 8192;
+  var REFUSED_PAUSE_MS = 1e3;
+  var Keys = class {
+    #key;
+    /** When the function may be asked again, by the monotonic clock; 0 while its keys are taken. */
+    #nextMs = 0;
+    /** What all who want a key wait for, while keys are refused. */
+    #next;
+    constructor(key) {
+      this.#key = typeof key === "function" || key === void 0 ? key : checked(key);
+    }
+    /** Whether the next key may be another one. */
+    get mayChange() {
+      return typeof this.#key === "function";
+    }
+    /**
+     * The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with
+     * a TypeError for what is no key.
+     */
+    now() {
+      const key = this.#key;
+      if (typeof key !== "function") return key;
+      if (this.#nextMs === 0) return askFor(key);
+      this.#next ??= this.#later(key).finally(() => {
+        this.#next = void 0;
+      });
+      return this.#next;
+    }
+    /** The server has refused a key: whoever wants one, the function is asked at most once a second from now on. */
+    refused() {
+      this.#nextMs = performance.now() + REFUSED_PAUSE_MS;
+    }
+    /** The server has taken a key. */
+    taken() {
+      this.#nextMs = 0;
+    }
+    async #later(key) {
+      const pauseMs = this.#nextMs - performance.now();
+      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      this.refused();
+      return askFor(key);
+    }
+  };
+  async function askFor(key) {
+    return checked(await key());
+  }
+  function checked(key) {
+    if (typeof key === "string" && key.length <= LONGEST && /^[!-~]+$/.test(key)) return key;
+    throw new TypeError(`key: must be a string of 1 to ${LONGEST} visible ASCII characters`);
+  }
+
   // src/outbox.ts
   var WINDOW_FRAMES = 4096;
   var WINDOW_UNITS = 1 << 20;
@@ -735,7 +787,8 @@
   var CLOSE_ABNORMAL = 1006;
   var CLOSE_SILENT = 4e3;
   var CLOSE_LEASE_EXPIRED = 4408;
-  var CLOSES_OF_DENIED = /* @__PURE__ */ new Set([4401, 4403]);
+  var CLOSE_UNAUTHENTICATED = 4401;
+  var CLOSES_OF_DENIED = /* @__PURE__ */ new Set([CLOSE_UNAUTHENTICATED, 4403]);
   var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([4409, 4429]);
   var RENEWAL_SHARE = 0.8;
   var CLOSES_OF_BAD_FRAME = /* @__PURE__ */ new Set([1003, 1009, 4400]);
@@ -944,6 +997,7 @@
         throw new ProtocolError("resumed what was not asked for");
       if (!welcome.resumed) this.#replace(welcome);
       if (this.#state === "closed") return;
+      this.#keys.taken();
       clearTimeout(this.#dialTimer);
       this.#identity = { session: welcome.session, secret: welcome.secret };
       this.#epoch = welcome.epoch;
@@ -999,7 +1053,7 @@
       const wasGreeted = this.#greeted;
       this.#hangUp();
       if (CLOSES_OF_DENIED.has(code) && !wasGreeted) {
-        this.#deny();
+        this.#denied(code);
         return;
       }
       if (code === CLOSE_LEASE_EXPIRED) this.#end("expired");
@@ -1010,8 +1064,18 @@
       this.#reconnect();
       this.#reportUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
     }
-    /** The server takes no such key: to try again with it would be in vain. */
-    #deny() {
+    /**
+     * The server takes no such key. To try again with the same one would be in vain. Another one is asked for
+     * after a pause, and resumes the session, of which an unknown key says nothing.
+     */
+    #denied(code) {
+      if (this.#keys.mayChange) {
+        this.#keys.refused();
+        if (code !== CLOSE_UNAUTHENTICATED) this.#end("denied");
+        this.#reconnect(REFUSED_PAUSE_MS);
+        this.#reportUnreachable(`denied: ${this.#lastFatal}`);
+        return;
+      }
       this.#denial = `The lock server denies access: ${this.#lastFatal}`;
       this.#end("denied", domError("NotAllowedError", this.#denial));
       this.#reportUnreachable(`denied for good: ${this.#lastFatal}`);
@@ -1050,10 +1114,10 @@
       this.#received = 0;
       this.#unreported = 0;
     }
-    #reconnect() {
+    #reconnect(leastMs = 0) {
       if (this.#state === "closed" || this.#asleep || this.#socket) return;
       clearTimeout(this.#dialTimer);
-      this.#dialTimer = setTimeout(() => this.#redial(), this.#backoff.nextMs());
+      this.#dialTimer = setTimeout(() => this.#redial(), Math.max(leastMs, this.#backoff.nextMs()));
       this.#watch();
       this.#setState("lost");
     }
@@ -1773,6 +1837,7 @@
   // src/caller.ts
   var DEFAULT_TIMEOUT_MS = 3e4;
   var ATTEMPT_MS = 1e4;
+  var UNAUTHENTICATED = "unauthenticated";
   var Caller = class {
     #base;
     #fetch;
@@ -1811,7 +1876,7 @@
           if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
           if (end instanceof OutcomeUnknownError) unknown = end;
           const isOver = unknown !== void 0 && call.again === "never";
-          const pauseMs = isOver ? void 0 : pauseBefore(end, backoff, unknown !== void 0);
+          const pauseMs = isOver ? void 0 : this.#pauseBefore(end, backoff, unknown !== void 0);
           if (pauseMs === void 0 || performance.now() + pauseMs >= endMs) {
             throw unknown && !CONCLUSIVE.has(end.code) ? unknown : end;
           }
@@ -1851,8 +1916,27 @@
         clearTimeout(timer);
         forget();
       }
-      if (response.ok) return { body, isReplayed: response.headers.get("idempotency-replayed") !== null };
-      return problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
+      if (response.ok) {
+        this.#keys.taken();
+        return { body, isReplayed: response.headers.get("idempotency-replayed") !== null };
+      }
+      const problem = problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
+      if (problem.code === UNAUTHENTICATED) this.#keys.refused();
+      return problem;
+    }
+    /**
+     * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a
+     * bound that is reached is waited out, too.
+     */
+    #pauseBefore(error, backoff, isUnknown2) {
+      const { code } = error;
+      if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
+      if (error instanceof OutcomeUnknownError && code !== "internal") {
+        return (error.retryAfterMs ?? 0) + backoff.nextMs();
+      }
+      if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
+      if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
+      return isUnknown2 && (code === "quota_exceeded" || code === "request_timeout") ? backoff.nextMs() : void 0;
     }
   };
   var CONCLUSIVE = /* @__PURE__ */ new Set([
@@ -1889,15 +1973,6 @@
       if (response.ok && text2 !== "") throw error;
       return {};
     }
-  }
-  function pauseBefore(error, backoff, isUnknown2) {
-    const { code } = error;
-    if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
-    if (error instanceof OutcomeUnknownError && code !== "internal") {
-      return (error.retryAfterMs ?? 0) + backoff.nextMs();
-    }
-    if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
-    return isUnknown2 && (code === "quota_exceeded" || code === "request_timeout") ? backoff.nextMs() : void 0;
   }
   function toTimeout(value) {
     if (value === void 0) return DEFAULT_TIMEOUT_MS;
@@ -2256,34 +2331,6 @@
   function onPageShow() {
     isHidden = false;
     for (const sleeper of [...sleepers]) sleeper.wake();
-  }
-
-  // src/key.ts
-  var LONGEST = 8192;
-  var Keys = class {
-    #key;
-    constructor(key) {
-      this.#key = typeof key === "function" || key === void 0 ? key : checked(key);
-    }
-    /** Whether the next key may be another one. */
-    get mayChange() {
-      return typeof this.#key === "function";
-    }
-    /**
-     * The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with
-     * a TypeError for what is no key.
-     */
-    now() {
-      const key = this.#key;
-      return typeof key === "function" ? askFor(key) : key;
-    }
-  };
-  async function askFor(key) {
-    return checked(await key());
-  }
-  function checked(key) {
-    if (typeof key === "string" && key.length <= LONGEST && /^[!-~]+$/.test(key)) return key;
-    throw new TypeError(`key: must be a string of 1 to ${LONGEST} visible ASCII characters`);
   }
 
   // src/request-all.ts

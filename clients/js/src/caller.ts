@@ -1,6 +1,6 @@
 import { addAbortAlgorithm } from './abort.js';
 import { Backoff } from './backoff.js';
-import type { Keys } from './key.js';
+import { type Keys, REFUSED_PAUSE_MS } from './key.js';
 import { type Mark, now } from './lease.js';
 import {
   OutcomeUnknownError,
@@ -25,6 +25,7 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // | `outcome_unknown`, 502, 503 or 504 of a proxy          | twice again after a growing pause, another rejects   |
 // | 503 or `rate_limited`, with a time to come again       | again after that and a growing pause                 |
 // | 409, as the attempt before is still under way          | again after a growing pause                          |
+// | `unauthenticated`, where the key comes of a function   | again with the next key, a second later at least     |
 // | any other problem                                      | the call rejects with it                             |
 // | the problem that says it is done already, after an     | the call resolves: the attempt before did it         |
 // | attempt whose outcome is unknown                       |                                                      |
@@ -74,6 +75,9 @@ interface Success {
 const DEFAULT_TIMEOUT_MS = 30_000;
 /** How long a single attempt may take. */
 const ATTEMPT_MS = 10_000;
+/** The code of the problem that the key is none that the server takes. */
+const UNAUTHENTICATED = 'unauthenticated';
+
 /** Calls the HTTP API of one bucket. */
 export class Caller {
   readonly #base: () => string;
@@ -116,7 +120,7 @@ export class Caller {
         if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
         if (end instanceof OutcomeUnknownError) unknown = end;
         const isOver = unknown !== undefined && call.again === 'never';
-        const pauseMs = isOver ? undefined : pauseBefore(end, backoff, unknown !== undefined);
+        const pauseMs = isOver ? undefined : this.#pauseBefore(end, backoff, unknown !== undefined);
         if (pauseMs === undefined || performance.now() + pauseMs >= endMs) {
           throw unknown && !CONCLUSIVE.has(end.code) ? unknown : end;
         }
@@ -158,8 +162,28 @@ export class Caller {
       clearTimeout(timer);
       forget();
     }
-    if (response.ok) return { body, isReplayed: response.headers.get('idempotency-replayed') !== null };
-    return problemError(response.status, body, response.headers.get('retry-after'), isQuestion);
+    if (response.ok) {
+      this.#keys.taken();
+      return { body, isReplayed: response.headers.get('idempotency-replayed') !== null };
+    }
+    const problem = problemError(response.status, body, response.headers.get('retry-after'), isQuestion);
+    if (problem.code === UNAUTHENTICATED) this.#keys.refused();
+    return problem;
+  }
+
+  /**
+   * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a
+   * bound that is reached is waited out, too.
+   */
+  #pauseBefore(error: ProblemError, backoff: Backoff, isUnknown: boolean): number | undefined {
+    const { code } = error;
+    if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
+    if (error instanceof OutcomeUnknownError && code !== 'internal') {
+      return (error.retryAfterMs ?? 0) + backoff.nextMs();
+    }
+    if (error instanceof UnreachableError || code === 'conflict_in_flight') return backoff.nextMs();
+    if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
+    return isUnknown && (code === 'quota_exceeded' || code === 'request_timeout') ? backoff.nextMs() : undefined;
   }
 }
 
@@ -210,20 +234,6 @@ async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
     if (response.ok && text !== '') throw error;
     return {};
   }
-}
-
-/**
- * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a
- * bound that is reached is waited out, too.
- */
-function pauseBefore(error: ProblemError, backoff: Backoff, isUnknown: boolean): number | undefined {
-  const { code } = error;
-  if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
-  if (error instanceof OutcomeUnknownError && code !== 'internal') {
-    return (error.retryAfterMs ?? 0) + backoff.nextMs();
-  }
-  if (error instanceof UnreachableError || code === 'conflict_in_flight') return backoff.nextMs();
-  return isUnknown && (code === 'quota_exceeded' || code === 'request_timeout') ? backoff.nextMs() : undefined;
 }
 
 function toTimeout(value: number | undefined): number {

@@ -34,7 +34,8 @@ export interface ConnectOptions {
   /**
    * What says who connects, where the server wants to know: an API key or a token, sent in the first frame
    * and in a header, never in a URL. A function is asked for it with each connection and each call, and a
-   * little before a token ends. A key that the server does not take closes the client.
+   * little before a token ends. A constant key that the server does not take closes the client; a function is
+   * asked again, after a growing pause of at least a second.
    */
   key?: Key | undefined;
   /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */

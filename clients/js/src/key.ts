@@ -8,9 +8,16 @@ export type Key = string | (() => string | PromiseLike<string>);
 /** The most characters that the server reads. */
 const LONGEST = 8192;
 
+/** The pause before the function is asked again for a key in place of one that was refused. */
+export const REFUSED_PAUSE_MS = 1_000;
+
 /** Gives the key of the moment; undefined if there is none. */
 export class Keys {
   readonly #key: Key | undefined;
+  /** When the function may be asked again, by the monotonic clock; 0 while its keys are taken. */
+  #nextMs = 0;
+  /** What all who want a key wait for, while keys are refused. */
+  #next: Promise<string> | undefined;
 
   constructor(key: Key | undefined) {
     this.#key = typeof key === 'function' || key === undefined ? key : checked(key);
@@ -27,7 +34,29 @@ export class Keys {
    */
   now(): string | undefined | Promise<string> {
     const key = this.#key;
-    return typeof key === 'function' ? askFor(key) : key;
+    if (typeof key !== 'function') return key;
+    if (this.#nextMs === 0) return askFor(key);
+    this.#next ??= this.#later(key).finally(() => {
+      this.#next = undefined;
+    });
+    return this.#next;
+  }
+
+  /** The server has refused a key: whoever wants one, the function is asked at most once a second from now on. */
+  refused(): void {
+    this.#nextMs = performance.now() + REFUSED_PAUSE_MS;
+  }
+
+  /** The server has taken a key. */
+  taken(): void {
+    this.#nextMs = 0;
+  }
+
+  async #later(key: () => string | PromiseLike<string>): Promise<string> {
+    const pauseMs = this.#nextMs - performance.now();
+    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    this.refused();
+    return askFor(key);
   }
 }
 

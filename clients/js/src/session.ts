@@ -13,7 +13,7 @@ import {
   readWelcome,
   type Welcome,
 } from './frames.js';
-import type { Keys } from './key.js';
+import { type Keys, REFUSED_PAUSE_MS } from './key.js';
 import { Lease } from './lease.js';
 import { Outbox } from './outbox.js';
 import { setQuietTimeout } from './timers.js';
@@ -57,8 +57,9 @@ const CLOSE_ABNORMAL = 1006;
 /** Any code but 1000 and 1001 leaves the session to its lease, to be resumed. */
 const CLOSE_SILENT = 4000;
 const CLOSE_LEASE_EXPIRED = 4408;
+const CLOSE_UNAUTHENTICATED = 4401;
 /** Closes that deny access: to all, or to the bucket. */
-const CLOSES_OF_DENIED = new Set([4401, 4403]);
+const CLOSES_OF_DENIED = new Set([CLOSE_UNAUTHENTICATED, 4403]);
 /** Closes after which the session is gone: replaced, slow reader. */
 const CLOSES_OF_ENDED = new Set([4409, 4429]);
 /** How much of a key's time passes before the session is resumed with the next one. */
@@ -300,6 +301,7 @@ export class Session {
       throw new ProtocolError('resumed what was not asked for');
     if (!welcome.resumed) this.#replace(welcome);
     if (this.#state === 'closed') return;
+    this.#keys.taken();
     clearTimeout(this.#dialTimer);
     this.#identity = { session: welcome.session, secret: welcome.secret };
     this.#epoch = welcome.epoch;
@@ -362,7 +364,7 @@ export class Session {
     const wasGreeted = this.#greeted;
     this.#hangUp();
     if (CLOSES_OF_DENIED.has(code) && !wasGreeted) {
-      this.#deny();
+      this.#denied(code);
       return;
     }
     if (code === CLOSE_LEASE_EXPIRED) this.#end('expired');
@@ -374,8 +376,18 @@ export class Session {
     this.#reportUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
   }
 
-  /** The server takes no such key: to try again with it would be in vain. */
-  #deny(): void {
+  /**
+   * The server takes no such key. To try again with the same one would be in vain. Another one is asked for
+   * after a pause, and resumes the session, of which an unknown key says nothing.
+   */
+  #denied(code: number): void {
+    if (this.#keys.mayChange) {
+      this.#keys.refused();
+      if (code !== CLOSE_UNAUTHENTICATED) this.#end('denied');
+      this.#reconnect(REFUSED_PAUSE_MS);
+      this.#reportUnreachable(`denied: ${this.#lastFatal}`);
+      return;
+    }
     this.#denial = `The lock server denies access: ${this.#lastFatal}`;
     this.#end('denied', domError('NotAllowedError', this.#denial));
     this.#reportUnreachable(`denied for good: ${this.#lastFatal}`);
@@ -419,10 +431,10 @@ export class Session {
     this.#unreported = 0;
   }
 
-  #reconnect(): void {
+  #reconnect(leastMs = 0): void {
     if (this.#state === 'closed' || this.#asleep || this.#socket) return;
     clearTimeout(this.#dialTimer);
-    this.#dialTimer = setTimeout(() => this.#redial(), this.#backoff.nextMs());
+    this.#dialTimer = setTimeout(() => this.#redial(), Math.max(leastMs, this.#backoff.nextMs()));
     this.#watch();
     this.#setState('lost');
   }

@@ -13,6 +13,8 @@ const denial = (code, close) => (server) => {
 };
 const unauthenticated = denial('unauthenticated', 4401);
 
+const PATIENCE = { timeout: 8_000 };
+
 describe('the key of a client', () => {
   test('is in the first frame and in no URL', async (t) => {
     const { peer } = start(t, { key: 'lhk_ci_00' });
@@ -122,6 +124,92 @@ describe('a function that gives keys', () => {
     };
     assert.equal((await connected()).credential, 'two');
     assert.match(warnings[0], /no key: Error: offline/);
+  });
+});
+
+describe('a function that gives keys that are not taken', () => {
+  /** Gives these keys in turn, the last one for ever, and notes when it was asked. */
+  function source(...keys) {
+    const askedAt = [];
+    const key = () => {
+      askedAt.push(performance.now());
+      return keys.length > 1 ? keys.shift() : keys[0];
+    };
+    return { key, askedAt };
+  }
+  const pauses = (askedAt) => askedAt.slice(1).map((at, index) => at - askedAt[index]);
+
+  for (const [code, close] of [
+    ['unauthenticated', 4401],
+    ['forbidden', 4403],
+  ]) {
+    test(`is asked again, at most once a second, and what is pending goes on: ${code}`, PATIENCE, async (t) => {
+      const { key, askedAt } = source('old', 'old', 'new');
+      const { peer, client, states, locks, warnings } = start(t, { key });
+      const pending = locks.request('n', () => 'granted');
+      const refuse = denial(code, close);
+      refuse(await peer.connection());
+      refuse(await peer.connection());
+      const server = await peer.connection();
+      assert.equal(server.hello.credential, 'new');
+      for (const pause of pauses(askedAt)) assert.ok(pause >= 999, `asked again after ${pause} ms`);
+      assert.deepEqual([client.state, states], ['connecting', ['connecting']]);
+      assert.match(warnings[0], /\(denied: the token has expired\); trying again$/);
+      server.welcome();
+      await server.next('join');
+      const { id } = await server.next('request');
+      server.send({ type: 'granted', seq: 1, id, token: 1 });
+      assert.equal(await pending, 'granted');
+    });
+  }
+
+  test('keeps the session while its lease lasts', PATIENCE, async (t) => {
+    const { key } = source('one', 'refused', 'two');
+    const { peer, server, locks } = await open(t, {}, { key });
+    const { released, release } = await hold({ server, locks }, 'n', 1, 1);
+    server.cut();
+    unauthenticated(await peer.connection());
+    const next = await peer.connection();
+    assert.deepEqual([next.hello.credential, next.hello.resume.session], ['two', 's1']);
+    next.welcome({ resumed: true, received: 2 });
+    release('still held');
+    assert.equal(await released, 'still held');
+  });
+
+  test('serves all buckets and calls with one question a second', PATIENCE, async (t) => {
+    const { key, askedAt } = source('old', 'old', 'new');
+    const fetch = async (_url, { headers }) => {
+      const isNew = headers['Lockhouse-Key'] === 'new';
+      const body = isNew ? { locks: [] } : { code: 'unauthenticated', detail: 'the token has expired' };
+      const text = async () => JSON.stringify(body);
+      return { ok: isNew, status: isNew ? 200 : 401, headers: { get: () => null }, text };
+    };
+    const { client } = start(t, { key, fetch });
+    const list = async () => {
+      for await (const _ of client.offline.locks()) assert.fail('a lock');
+    };
+    await list();
+    const spent = askedAt.length;
+    assert.deepEqual([spent, pauses(askedAt).every((pause) => pause >= 999)], [3, true], String(pauses(askedAt)));
+    await Promise.all([
+      list(),
+      list(),
+      client
+        .bucket('other')
+        .claims.assignment('a')
+        .catch(() => {}),
+    ]);
+    assert.equal(askedAt.length, spent + 3, 'a key that is taken is asked for with each call');
+  });
+
+  test('is asked for nobody whose time is over: the call says what the server said', PATIENCE, async (t) => {
+    const { key } = source('old');
+    const fetch = async () => {
+      const body = { code: 'unauthenticated', detail: 'the token has expired' };
+      return { ok: false, status: 401, headers: { get: () => null }, text: async () => JSON.stringify(body) };
+    };
+    const { client } = start(t, { key, fetch });
+    await assert.rejects(client.claims.claim('c', { claimant: 'Ada', timeout: 500 }), { code: 'unauthenticated' });
   });
 });
 

@@ -1,4 +1,4 @@
-import type { Keys } from './key.js';
+import { type Keys } from './key.js';
 import { type Mark } from './lease.js';
 import { type ProblemBody } from './problems.js';
 import type { FetchLike } from './types.js';

@@ -4,6 +4,8 @@
  * else keeps fresh.
  */
 export type Key = string | (() => string | PromiseLike<string>);
+/** The pause before the function is asked again for a key in place of one that was refused. */
+export declare const REFUSED_PAUSE_MS = 1000;
 /** Gives the key of the moment; undefined if there is none. */
 export declare class Keys {
     #private;
@@ -15,4 +17,8 @@ export declare class Keys {
      * a TypeError for what is no key.
      */
     now(): string | undefined | Promise<string>;
+    /** The server has refused a key: whoever wants one, the function is asked at most once a second from now on. */
+    refused(): void;
+    /** The server has taken a key. */
+    taken(): void;
 }

@@ -1,6 +1,6 @@
 import { type LossReason } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
-import type { Keys } from './key.js';
+import { type Keys } from './key.js';
 import { Lease } from './lease.js';
 import type { ConnectionState, WebSocketLike } from './types.js';
 /** The user of a session: it is notified of events, always after the session's own state is complete. */
