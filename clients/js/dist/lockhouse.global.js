@@ -2537,7 +2537,7 @@
     #beats;
     #backoff = new Backoff();
     #controller = new AbortController();
-    /** When the latest call was sent that the server has taken for a sign of life. */
+    /** When the latest call was sent that has succeeded. */
     #renewedAt;
     #expiresAt;
     /** By the monotonic clock. */
@@ -2665,7 +2665,7 @@
       if (this.#isOver()) throw this.#why;
       try {
         const answer = await this.#caller.call({ ...call, secret: this.secret }, options);
-        if (call.method === "POST" && answer.body.expiresAt !== void 0) this.#renewed(answer);
+        this.#renewed(answer);
         if (this.#isOver()) throw this.#why;
         return answer;
       } catch (error) {
@@ -2673,11 +2673,19 @@
         throw error;
       }
     }
-    /** An answer may repeat that of an earlier attempt, so what counts is when the first of them was sent. */
+    /**
+     * Every success has renewed the owner. An answer may repeat that of an earlier attempt, so what counts is
+     * when the first of them was sent.
+     */
     #renewed({ body, sentAt }) {
-      if (elapsedMs(sentAt) > elapsedMs(this.#renewedAt)) return;
+      const agoMs = elapsedMs(this.#renewedAt);
+      const laterMs = agoMs - elapsedMs(sentAt);
+      if (laterMs < 0) return;
+      const expiresAt = instantIfAny(body, "expiresAt");
       this.#renewedAt = sentAt;
-      this.#expiresAt = instantOf(body, "expiresAt");
+      this.#expiresAt = expiresAt ?? new Date(this.#expiresAt.getTime() + laterMs);
+      const { endsAt } = this.#facts;
+      if (endsAt && this.#expiresAt > endsAt) this.#expiresAt = endsAt;
     }
     /** Whether no more calls are to be made; ends the owner here if its deadline has passed. */
     #isOver() {
@@ -2794,7 +2802,12 @@
     }
   };
   function factsOf(body) {
-    return { label: textOf(body, "label"), ttlMs: countOf(body, "ttlMs"), expiresAt: instantOf(body, "expiresAt") };
+    return {
+      label: textOf(body, "label"),
+      ttlMs: countOf(body, "ttlMs"),
+      expiresAt: instantOf(body, "expiresAt"),
+      endsAt: instantIfAny(body, "endsAt")
+    };
   }
   function longestMs(body, sentAt) {
     const endsAt = instantIfAny(body, "endsAt");

@@ -1,7 +1,7 @@
 import { countOf, instantIfAny, instantOf, listOf, textOf } from './answers.js';
 import type { Caller, CallOptions } from './caller.js';
 import type { Mark } from './lease.js';
-import { Owner } from './owner.js';
+import { Owner, type OwnerFacts } from './owner.js';
 import type { ProblemBody } from './problems.js';
 import { type RecordLock, readLock } from './records.js';
 import { checkedForUrl } from './url.js';
@@ -101,8 +101,13 @@ export class Offline {
   }
 }
 
-function factsOf(body: ProblemBody): { label: string; ttlMs: number; expiresAt: Date } {
-  return { label: textOf(body, 'label'), ttlMs: countOf(body, 'ttlMs'), expiresAt: instantOf(body, 'expiresAt') };
+function factsOf(body: ProblemBody): Pick<OwnerFacts, 'label' | 'ttlMs' | 'expiresAt' | 'endsAt'> {
+  return {
+    label: textOf(body, 'label'),
+    ttlMs: countOf(body, 'ttlMs'),
+    expiresAt: instantOf(body, 'expiresAt'),
+    endsAt: instantIfAny(body, 'endsAt'),
+  };
 }
 
 /** After how many milliseconds from the sending of the call the owner ends however often it is renewed. */

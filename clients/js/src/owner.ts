@@ -1,5 +1,5 @@
 import { addAbortAlgorithm } from './abort.js';
-import { countOf, instantOf, listOf } from './answers.js';
+import { countOf, instantIfAny, listOf } from './answers.js';
 import { Backoff } from './backoff.js';
 import type { Answer, Call, Caller, CallOptions } from './caller.js';
 import { elapsedMs, type Mark, SAFETY } from './lease.js';
@@ -21,6 +21,8 @@ export interface OwnerFacts {
   readonly label: string;
   readonly ttlMs: number;
   readonly expiresAt: Date;
+  /** When it ends however often it is renewed, by the server's clock. */
+  readonly endsAt: Date | undefined;
   /** After how many milliseconds it ends however often it is renewed. */
   readonly longestMs: number;
   /** From when on these lengths count at the latest. */
@@ -46,8 +48,8 @@ const BEAT_TIMEOUT_MS = 10_000;
 
 /**
  * Who holds offline locks: a user's session, or one business transaction. It lives on the server until
- * {@link end}, or until nothing is heard of it for its TTL; every successful call of it counts, and so do the
- * heartbeats that it sends by itself while this object's client is open.
+ * {@link end}, or until nothing is heard of it for its TTL; every successful call of it counts, readings
+ * included, and so do the heartbeats that it sends by itself while this object's client is open.
  *
  * Heartbeats alone guard nothing, since a page may be frozen and a network fail: {@link signal} aborts by the
  * owner's own deadline, which each call checks too, and the fencing token of a lock lets the record itself
@@ -59,7 +61,7 @@ export class Owner {
   readonly #beats: boolean;
   readonly #backoff = new Backoff();
   readonly #controller = new AbortController();
-  /** When the latest call was sent that the server has taken for a sign of life. */
+  /** When the latest call was sent that has succeeded. */
   #renewedAt: Mark;
   #expiresAt: Date;
   /** By the monotonic clock. */
@@ -205,7 +207,7 @@ export class Owner {
     if (this.#isOver()) throw this.#why;
     try {
       const answer = await this.#caller.call({ ...call, secret: this.secret }, options);
-      if (call.method === 'POST' && answer.body.expiresAt !== undefined) this.#renewed(answer);
+      this.#renewed(answer);
       if (this.#isOver()) throw this.#why;
       return answer;
     } catch (error) {
@@ -214,11 +216,20 @@ export class Owner {
     }
   }
 
-  /** An answer may repeat that of an earlier attempt, so what counts is when the first of them was sent. */
+  /**
+   * Every success has renewed the owner. An answer may repeat that of an earlier attempt, so what counts is
+   * when the first of them was sent.
+   */
   #renewed({ body, sentAt }: Answer): void {
-    if (elapsedMs(sentAt) > elapsedMs(this.#renewedAt)) return;
+    const agoMs = elapsedMs(this.#renewedAt);
+    const laterMs = agoMs - elapsedMs(sentAt);
+    if (laterMs < 0) return;
+    const expiresAt = instantIfAny(body, 'expiresAt');
     this.#renewedAt = sentAt;
-    this.#expiresAt = instantOf(body, 'expiresAt');
+    // What the server does not say is as much later as the call was.
+    this.#expiresAt = expiresAt ?? new Date(this.#expiresAt.getTime() + laterMs);
+    const { endsAt } = this.#facts;
+    if (endsAt && this.#expiresAt > endsAt) this.#expiresAt = endsAt;
   }
 
   /** Whether no more calls are to be made; ends the owner here if its deadline has passed. */

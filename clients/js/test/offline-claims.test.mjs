@@ -112,6 +112,21 @@ if (!native) {
       await alive.end();
     });
 
+    for (const [title, call] of [['releases', (owner) => owner.unlock([write('7')])]]) {
+      test(`an owner lives by its ${title}, for its client and on the server`, async (t) => {
+        const { offline } = open(t);
+        const owner = await offline.open({ label: 'Anna', ttlMs: 1_000, heartbeats: false });
+        await owner.lock([write('8')]);
+        const end = performance.now() + 2_500;
+        while (performance.now() < end) {
+          await elapse(200);
+          await call(owner);
+        }
+        assert.equal(owner.signal.aborted, false);
+        assert.equal((await owner.locks()).length, 1);
+      });
+    }
+
     test('an owner is resumed by its secret only', async (t) => {
       const client = open(t);
       const anna = await client.offline.open({ label: 'Anna', metadata: 'desk', maxMs: 60_000 });

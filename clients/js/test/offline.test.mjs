@@ -430,6 +430,48 @@ describe('the deadline of an owner', () => {
     assert.equal(isOver(owner), true);
   });
 
+  for (const [title, run, answer] of [
+    ['a release', (owner) => owner.unlock([{ kind: 'a', id: '1' }]), { released: 1 }],
+    ['a release of all', (owner) => owner.unlockAll(), { released: 0 }],
+    ['a reading', (owner) => owner.locks(), { ...ownerBody(), expiresAt: at(605_000), locks: [] }],
+  ]) {
+    test(`starts anew with ${title}, as on the server`, async (t) => {
+      const advance = clock(t);
+      const { owner, next } = await open(t, { ttlMs: 600_000 });
+      advance(5_000);
+      const running = run(owner);
+      (await next()).reply(200, answer);
+      await running;
+      const awayMs = Math.abs(owner.expiresAt - new Date(at(605_000)));
+      assert.ok(awayMs < 1_000, owner.expiresAt.toISOString());
+      advance(539_000);
+      assert.equal(isOver(owner), false);
+      advance(1_001);
+      assert.equal(isOver(owner), true);
+    });
+  }
+
+  test('does not start anew with a call that is refused', async (t) => {
+    const advance = clock(t);
+    const { owner, next } = await open(t, { ttlMs: 600_000 });
+    advance(5_000);
+    const locking = owner.lock([{ kind: 'a', id: '1', intent: 'read' }]);
+    (await next()).refuse(423, 'locked', { conflicts: [] });
+    await assert.rejects(locking, { name: 'LockedError' });
+    advance(535_001);
+    assert.equal(isOver(owner), true);
+  });
+
+  test('does not put the end off that the longest life sets', async (t) => {
+    const advance = clock(t);
+    const { owner, next } = await open(t, { ttlMs: 10_000, maxMs: 15_000, answer: { endsAt: at(15_000) } });
+    advance(8_000);
+    const unlocking = owner.unlockAll();
+    (await next()).reply(200, { released: 0 });
+    await unlocking;
+    assert.deepEqual(owner.expiresAt, new Date(at(15_000)));
+  });
+
   test('of a heartbeat counts from the attempt that was answered', async (t) => {
     const advance = clock(t);
     const { owner, next } = await open(t, { ttlMs: 10_000 });

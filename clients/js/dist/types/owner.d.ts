@@ -8,6 +8,8 @@ export interface OwnerFacts {
     readonly label: string;
     readonly ttlMs: number;
     readonly expiresAt: Date;
+    /** When it ends however often it is renewed, by the server's clock. */
+    readonly endsAt: Date | undefined;
     /** After how many milliseconds it ends however often it is renewed. */
     readonly longestMs: number;
     /** From when on these lengths count at the latest. */
@@ -25,8 +27,8 @@ export interface ReleaseOptions extends CallOptions {
 }
 /**
  * Who holds offline locks: a user's session, or one business transaction. It lives on the server until
- * {@link end}, or until nothing is heard of it for its TTL; every successful call of it counts, and so do the
- * heartbeats that it sends by itself while this object's client is open.
+ * {@link end}, or until nothing is heard of it for its TTL; every successful call of it counts, readings
+ * included, and so do the heartbeats that it sends by itself while this object's client is open.
  *
  * Heartbeats alone guard nothing, since a page may be frozen and a network fail: {@link signal} aborts by the
  * owner's own deadline, which each call checks too, and the fencing token of a lock lets the record itself
