@@ -1253,7 +1253,7 @@
     #tasks = new TaskQueue((notice) => this.#obey(notice));
     /** Steps that concern no session. */
     #turns = new TaskQueue((step) => step());
-    #onstate;
+    #user;
     /** All that is open, by id and so in the order of asking. */
     #open = /* @__PURE__ */ new Map();
     #reclaims = new Reclaims((lost) => this.#reportLosses(lost));
@@ -1261,17 +1261,17 @@
     #number = 1;
     /** Whether the server has been asked to let this number join the present session, and has not refused it. */
     #isJoined = false;
-    constructor(clientId, dial, keys, onstate, onunreachable) {
+    constructor(clientId, dial, keys, user) {
       this.#clientId = clientId;
-      this.#onstate = onstate;
+      this.#user = user;
       this.#session = new Session(dial, keys, {
         begun: () => this.#begin(),
         resumed: () => this.#askQueriesAnew(),
         succeeded: (former) => this.#keepLocks(former),
         ended: (reason, failure2) => this.#endAll(reason, failure2),
         noticed: (notice) => this.#tasks.now(notice),
-        stateChanged: (state) => this.#onstate(state),
-        unreachable: onunreachable
+        stateChanged: (state) => user.stateChanged(state),
+        unreachable: (why, isLast) => user.unreachable(why, isLast)
       });
     }
     /** The session, to be opened, put to sleep and woken. */
@@ -1297,7 +1297,7 @@
           asked: false,
           unwatch: void 0
         };
-        this.#open.set(id, request);
+        this.#add(request);
         if (ask.signal || ask.loss || ask.timeout !== void 0) this.#watch(request);
         if (!this.#isJoined) this.#join();
         request.asked = this.#session.post(body);
@@ -1310,7 +1310,7 @@
         runDueAbortAlgorithms();
         this.#lastId += 1;
         const id = this.#lastId;
-        this.#open.set(id, { kind: "query", id, resolve, reject, held: [], pending: [] });
+        this.#add({ kind: "query", id, resolve, reject, held: [], pending: [] });
         this.#session.ask(queryBody(id));
       });
     }
@@ -1503,7 +1503,7 @@
       query.held = query.held.concat(part.held);
       query.pending = query.pending.concat(part.pending);
       if (part.more) return;
-      this.#open.delete(query.id);
+      this.#close(query);
       query.resolve({ held: query.held, pending: query.pending });
     }
     /** A fresh session: the agent joins, and all that is open is asked in its order. */
@@ -1566,7 +1566,7 @@
         query.held = [];
         query.pending = [];
         if (failure2) {
-          this.#open.delete(query.id);
+          this.#close(query);
           query.reject(failure2);
         }
       }
@@ -1596,8 +1596,13 @@
       }
       for (const request of lost.keys()) request.hold?.announceLoss();
     }
+    #add(entry) {
+      this.#open.set(entry.id, entry);
+      if (this.#open.size === 1) this.#user.busyChanged(true);
+    }
     #close(entry) {
-      this.#open.delete(entry.id);
+      const wasOpen = this.#open.delete(entry.id);
+      if (wasOpen && this.#open.size === 0) this.#user.busyChanged(false);
       if (entry.kind !== "request") return;
       entry.unwatch?.();
       if (entry.hold) this.#reclaims.delete(entry);
@@ -1823,199 +1828,6 @@
   function secondsToMs(header) {
     return header !== null && /^\d+$/.test(header) ? Number(header) * 1e3 : void 0;
   }
-
-  // src/random.ts
-  function randomId() {
-    if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-    const bytes = crypto.getRandomValues(new Uint8Array(16));
-    bytes[6] = (bytes[6] ?? 0) & 15 | 64;
-    bytes[8] = (bytes[8] ?? 0) & 63 | 128;
-    const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-    return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
-  }
-
-  // src/caller.ts
-  var DEFAULT_TIMEOUT_MS = 3e4;
-  var ATTEMPT_MS = 1e4;
-  var UNAUTHENTICATED = "unauthenticated";
-  var Caller = class {
-    #base;
-    #fetch;
-    #keys;
-    #admit;
-    #closed;
-    /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-    constructor(base, fetch, keys, admit, closed) {
-      this.#base = base;
-      this.#fetch = fetch;
-      this.#keys = keys;
-      this.#admit = admit;
-      this.#closed = closed;
-    }
-    /** Aborts when the client is closed. */
-    get closed() {
-      return this.#closed;
-    }
-    async call(call, { signal, timeout } = {}) {
-      this.#admit();
-      const url = `${this.#base()}/${call.path}`;
-      const endMs = performance.now() + toTimeout(timeout);
-      const init = initOf(call);
-      signal?.throwIfAborted();
-      const cancel = new Cancellation(signal, this.#closed);
-      const backoff = new Backoff();
-      let sentAt;
-      let unknown;
-      try {
-        for (; ; ) {
-          sentAt = call.again === "withKey" ? sentAt ?? now() : now();
-          const end = await this.#attempt(url, init, endMs, cancel);
-          const isRepeated = unknown !== void 0;
-          if (!(end instanceof ProblemError))
-            return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
-          if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
-          if (end instanceof OutcomeUnknownError) unknown = end;
-          const isOver = unknown !== void 0 && call.again === "never";
-          const pauseMs = isOver ? void 0 : this.#pauseBefore(end, backoff, unknown !== void 0);
-          if (pauseMs === void 0 || performance.now() + pauseMs >= endMs) {
-            throw unknown && !CONCLUSIVE.has(end.code) ? unknown : end;
-          }
-          await cancel.pause(pauseMs);
-        }
-      } finally {
-        cancel.end();
-      }
-    }
-    /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
-    async #attempt(url, init, endMs, cancel) {
-      const fetch = this.#fetch;
-      cancel.throwIfCancelled();
-      const isQuestion = init.method === "GET";
-      const controller = new AbortController();
-      let isSent = false;
-      let response;
-      let body;
-      const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
-      const timer = setTimeout(() => controller.abort(), limitMs);
-      const forget = cancel.oncancel(() => controller.abort());
-      try {
-        const key = await this.#keys.now();
-        const headers = key === void 0 ? init.headers : { ...init.headers, "Lockhouse-Key": key };
-        isSent = true;
-        response = await fetch(url, { ...init, headers, signal: controller.signal });
-        body = await bodyOf(response);
-      } catch (cause) {
-        cancel.throwIfCancelled();
-        const why = controller.signal.aborted ? `no answer within ${Math.round(limitMs)} ms` : String(cause);
-        if (isQuestion || !isSent || !hadConnection(cause)) {
-          return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
-        }
-        const message = `It is unknown whether it happened, as the answer of the lock server was lost: ${why}`;
-        return new OutcomeUnknownError("outcome_unknown", 0, message, void 0, { cause });
-      } finally {
-        clearTimeout(timer);
-        forget();
-      }
-      if (response.ok) {
-        this.#keys.taken();
-        return { body, isReplayed: response.headers.get("idempotency-replayed") !== null };
-      }
-      const problem = problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
-      if (problem.code === UNAUTHENTICATED) this.#keys.refused();
-      return problem;
-    }
-    /**
-     * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a
-     * bound that is reached is waited out, too.
-     */
-    #pauseBefore(error, backoff, isUnknown2) {
-      const { code } = error;
-      if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
-      if (error instanceof OutcomeUnknownError && code !== "internal") {
-        return (error.retryAfterMs ?? 0) + backoff.nextMs();
-      }
-      if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
-      if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
-      return isUnknown2 && (code === "quota_exceeded" || code === "request_timeout") ? backoff.nextMs() : void 0;
-    }
-  };
-  var CONCLUSIVE = /* @__PURE__ */ new Set([
-    "locked",
-    "claimed",
-    "busy",
-    "already_assigned",
-    "claim_lost",
-    "claim_expired",
-    "unknown_owner",
-    "unauthorized",
-    "not_found"
-  ]);
-  var NO_CONNECTION = /* @__PURE__ */ new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
-  function hadConnection(error) {
-    const { cause } = error instanceof Error ? error : {};
-    const { code, syscall } = typeof cause === "object" && cause !== null ? cause : {};
-    return !NO_CONNECTION.has(String(code)) && syscall !== "connect";
-  }
-  function initOf({ method, secret, body, again }) {
-    const headers = {};
-    if (secret !== void 0) headers.Authorization = `Bearer ${secret}`;
-    if (again === "withKey") headers["Idempotency-Key"] = randomId();
-    if (body === void 0) return { method, headers, credentials: "omit", cache: "no-store" };
-    headers["Content-Type"] = "application/json";
-    return { method, headers, credentials: "omit", cache: "no-store", body: JSON.stringify(body) };
-  }
-  async function bodyOf(response) {
-    const text2 = await response.text();
-    try {
-      const body = JSON.parse(text2);
-      return typeof body === "object" && body !== null ? body : {};
-    } catch (error) {
-      if (response.ok && text2 !== "") throw error;
-      return {};
-    }
-  }
-  function toTimeout(value) {
-    if (value === void 0) return DEFAULT_TIMEOUT_MS;
-    const ms = Number(value);
-    if (ms > 0) return ms;
-    throw new TypeError(`timeout: ${String(value)}, but it must be a number of milliseconds above 0`);
-  }
-  var Cancellation = class {
-    #signals;
-    #forgets;
-    #listeners = /* @__PURE__ */ new Set();
-    constructor(...signals) {
-      this.#signals = signals.filter((signal) => signal !== void 0);
-      this.#forgets = this.#signals.map((signal) => addAbortAlgorithm(signal, () => this.#cancel()));
-    }
-    /** Calls the listener when the call is given up. Returns what ends this. */
-    oncancel(listener) {
-      this.#listeners.add(listener);
-      return () => this.#listeners.delete(listener);
-    }
-    throwIfCancelled() {
-      for (const signal of this.#signals) if (signal.aborted) throw signal.reason;
-    }
-    /** Resolves after so many milliseconds; rejects at once when the call is given up. */
-    async pause(ms) {
-      await new Promise((resolve) => {
-        const done = () => {
-          clearTimeout(timer);
-          forget();
-          resolve();
-        };
-        const timer = setTimeout(done, Math.min(ms, LONGEST_TIMEOUT_MS));
-        const forget = this.oncancel(done);
-      });
-      this.throwIfCancelled();
-    }
-    end() {
-      for (const forget of this.#forgets) forget();
-    }
-    #cancel() {
-      for (const listener of [...this.#listeners]) listener();
-    }
-  };
 
   // src/url.ts
   var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
@@ -2287,50 +2099,6 @@
   }
   function failureText(method, message) {
     return `Failed to execute '${method}' on 'LockManager': ${message}`;
-  }
-
-  // src/environment.ts
-  var scope = globalThis;
-  var ownDocument = scope.document;
-  var sleepers = /* @__PURE__ */ new Set();
-  var isHidden = false;
-  var storageDenied;
-  function checkEnvironment() {
-    if (!isFullyActive()) throw domError("InvalidStateError", "The document is not fully active.");
-    if (isStorageDenied()) throw domError("SecurityError", "Access to the Locks API is denied in this context.");
-  }
-  function isSecure() {
-    return scope.isSecureContext !== false;
-  }
-  function isStorageDenied() {
-    storageDenied ??= scope.origin === "null" || ownDocument !== void 0 && throwsOnStorage();
-    return storageDenied;
-  }
-  function watchLifecycle(sleeper) {
-    if (ownDocument && sleepers.size === 0) {
-      globalThis.addEventListener("pagehide", onPageHide);
-      globalThis.addEventListener("pageshow", onPageShow);
-    }
-    sleepers.add(sleeper);
-    return () => sleepers.delete(sleeper);
-  }
-  function isFullyActive() {
-    return ownDocument === void 0 || ownDocument.defaultView !== null && !isHidden;
-  }
-  function throwsOnStorage() {
-    try {
-      return scope.localStorage === null;
-    } catch {
-      return true;
-    }
-  }
-  function onPageHide() {
-    isHidden = true;
-    for (const sleeper of [...sleepers]) sleeper.sleep();
-  }
-  function onPageShow() {
-    isHidden = false;
-    for (const sleeper of [...sleepers]) sleeper.wake();
   }
 
   // src/request-all.ts
@@ -2816,6 +2584,306 @@
     return beyondTtlMs > 0 ? beyondTtlMs + countOf(body, "ttlMs") : endsAt.getTime() - sentAt.wallMs;
   }
 
+  // src/bucket.ts
+  var IDLE_MS = 3e4;
+  var ConnectedBucket = class {
+    name;
+    source = { admit: () => this.#admit(), agent: () => this.agent() };
+    locks = newExtendedLockManager(this.source);
+    offline;
+    claims;
+    #host;
+    #idleMs;
+    #closing = new AbortController();
+    #agent;
+    #idleTimer;
+    /** A bucket that is connected for good has the `idleMs` Infinity. */
+    constructor(name, host, idleMs) {
+      this.name = name;
+      this.#host = host;
+      this.#idleMs = idleMs;
+      const caller = host.caller(name, this.source.admit, this.#closing.signal);
+      this.offline = new Offline(caller);
+      this.claims = new Claims(caller);
+    }
+    /** The agent, which is connected if there is none. */
+    agent() {
+      if (!this.#agent) {
+        this.#agent = this.#host.connect(this.name, (isBusy) => this.#watch(isBusy));
+        this.#watch(false);
+      }
+      return this.#agent;
+    }
+    /** The agent if there is one. */
+    get connected() {
+      return this.#agent;
+    }
+    close() {
+      if (this.#closing.signal.aborted) return;
+      clearTimeout(this.#idleTimer);
+      this.#agent?.close();
+      this.#closing.abort(clientClosed());
+      this.#host.forget(this.name);
+    }
+    #admit() {
+      this.#host.admit();
+      if (this.#closing.signal.aborted) throw domError("InvalidStateError", "The bucket is closed.");
+    }
+    #watch(isBusy) {
+      clearTimeout(this.#idleTimer);
+      if (isBusy || this.#idleMs === Infinity) return;
+      this.#idleTimer = setQuietTimeout(() => {
+        this.#agent?.close();
+        this.#agent = void 0;
+      }, this.#idleMs);
+    }
+  };
+
+  // src/random.ts
+  function randomId() {
+    if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    bytes[6] = (bytes[6] ?? 0) & 15 | 64;
+    bytes[8] = (bytes[8] ?? 0) & 63 | 128;
+    const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  }
+
+  // src/caller.ts
+  var DEFAULT_TIMEOUT_MS = 3e4;
+  var ATTEMPT_MS = 1e4;
+  var UNAUTHENTICATED = "unauthenticated";
+  var Caller = class {
+    #base;
+    #fetch;
+    #keys;
+    #admit;
+    #closed;
+    /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
+    constructor(base, fetch, keys, admit, closed) {
+      this.#base = base;
+      this.#fetch = fetch;
+      this.#keys = keys;
+      this.#admit = admit;
+      this.#closed = closed;
+    }
+    /** Aborts when the client is closed. */
+    get closed() {
+      return this.#closed;
+    }
+    async call(call, { signal, timeout } = {}) {
+      this.#admit();
+      const url = `${this.#base()}/${call.path}`;
+      const endMs = performance.now() + toTimeout(timeout);
+      const init = initOf(call);
+      signal?.throwIfAborted();
+      const cancel = new Cancellation(signal, this.#closed);
+      const backoff = new Backoff();
+      let sentAt;
+      let unknown;
+      try {
+        for (; ; ) {
+          sentAt = call.again === "withKey" ? sentAt ?? now() : now();
+          const end = await this.#attempt(url, init, endMs, cancel);
+          const isRepeated = unknown !== void 0;
+          if (!(end instanceof ProblemError))
+            return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
+          if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
+          if (end instanceof OutcomeUnknownError) unknown = end;
+          const isOver = unknown !== void 0 && call.again === "never";
+          const pauseMs = isOver ? void 0 : this.#pauseBefore(end, backoff, unknown !== void 0);
+          if (pauseMs === void 0 || performance.now() + pauseMs >= endMs) {
+            throw unknown && !CONCLUSIVE.has(end.code) ? unknown : end;
+          }
+          await cancel.pause(pauseMs);
+        }
+      } finally {
+        cancel.end();
+      }
+    }
+    /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
+    async #attempt(url, init, endMs, cancel) {
+      const fetch = this.#fetch;
+      cancel.throwIfCancelled();
+      const isQuestion = init.method === "GET";
+      const controller = new AbortController();
+      let isSent = false;
+      let response;
+      let body;
+      const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
+      const timer = setTimeout(() => controller.abort(), limitMs);
+      const forget = cancel.oncancel(() => controller.abort());
+      try {
+        const key = await beforeAbort(this.#keys.now(), controller.signal);
+        const headers = key === void 0 ? init.headers : { ...init.headers, "Lockhouse-Key": key };
+        isSent = true;
+        response = await fetch(url, { ...init, headers, signal: controller.signal });
+        body = await bodyOf(response);
+      } catch (cause) {
+        cancel.throwIfCancelled();
+        const missing = isSent ? "answer" : "key";
+        const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : String(cause);
+        if (isQuestion || !isSent || !hadConnection(cause)) {
+          return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
+        }
+        const message = `It is unknown whether it happened, as the answer of the lock server was lost: ${why}`;
+        return new OutcomeUnknownError("outcome_unknown", 0, message, void 0, { cause });
+      } finally {
+        clearTimeout(timer);
+        forget();
+      }
+      if (response.ok) {
+        this.#keys.taken();
+        return { body, isReplayed: response.headers.get("idempotency-replayed") !== null };
+      }
+      const problem = problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
+      if (problem.code === UNAUTHENTICATED) this.#keys.refused();
+      return problem;
+    }
+    /**
+     * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a
+     * bound that is reached is waited out, too.
+     */
+    #pauseBefore(error, backoff, isUnknown2) {
+      const { code } = error;
+      if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
+      if (error instanceof OutcomeUnknownError && code !== "internal") {
+        return (error.retryAfterMs ?? 0) + backoff.nextMs();
+      }
+      if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
+      if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
+      return isUnknown2 && (code === "quota_exceeded" || code === "request_timeout") ? backoff.nextMs() : void 0;
+    }
+  };
+  var CONCLUSIVE = /* @__PURE__ */ new Set([
+    "locked",
+    "claimed",
+    "busy",
+    "already_assigned",
+    "claim_lost",
+    "claim_expired",
+    "unknown_owner",
+    "unauthorized",
+    "not_found"
+  ]);
+  var NO_CONNECTION = /* @__PURE__ */ new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
+  function hadConnection(error) {
+    const { cause } = error instanceof Error ? error : {};
+    const { code, syscall } = typeof cause === "object" && cause !== null ? cause : {};
+    return !NO_CONNECTION.has(String(code)) && syscall !== "connect";
+  }
+  function beforeAbort(value, signal) {
+    if (!(value instanceof Promise)) return value;
+    const aborted = new Promise((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+    });
+    return Promise.race([value, aborted]);
+  }
+  function initOf({ method, secret, body, again }) {
+    const headers = {};
+    if (secret !== void 0) headers.Authorization = `Bearer ${secret}`;
+    if (again === "withKey") headers["Idempotency-Key"] = randomId();
+    if (body === void 0) return { method, headers, credentials: "omit", cache: "no-store" };
+    headers["Content-Type"] = "application/json";
+    return { method, headers, credentials: "omit", cache: "no-store", body: JSON.stringify(body) };
+  }
+  async function bodyOf(response) {
+    const text2 = await response.text();
+    try {
+      const body = JSON.parse(text2);
+      return typeof body === "object" && body !== null ? body : {};
+    } catch (error) {
+      if (response.ok && text2 !== "") throw error;
+      return {};
+    }
+  }
+  function toTimeout(value) {
+    if (value === void 0) return DEFAULT_TIMEOUT_MS;
+    const ms = Number(value);
+    if (ms > 0) return ms;
+    throw new TypeError(`timeout: ${String(value)}, but it must be a number of milliseconds above 0`);
+  }
+  var Cancellation = class {
+    #signals;
+    #forgets;
+    #listeners = /* @__PURE__ */ new Set();
+    constructor(...signals) {
+      this.#signals = signals.filter((signal) => signal !== void 0);
+      this.#forgets = this.#signals.map((signal) => addAbortAlgorithm(signal, () => this.#cancel()));
+    }
+    /** Calls the listener when the call is given up. Returns what ends this. */
+    oncancel(listener) {
+      this.#listeners.add(listener);
+      return () => this.#listeners.delete(listener);
+    }
+    throwIfCancelled() {
+      for (const signal of this.#signals) if (signal.aborted) throw signal.reason;
+    }
+    /** Resolves after so many milliseconds; rejects at once when the call is given up. */
+    async pause(ms) {
+      await new Promise((resolve) => {
+        const done = () => {
+          clearTimeout(timer);
+          forget();
+          resolve();
+        };
+        const timer = setTimeout(done, Math.min(ms, LONGEST_TIMEOUT_MS));
+        const forget = this.oncancel(done);
+      });
+      this.throwIfCancelled();
+    }
+    end() {
+      for (const forget of this.#forgets) forget();
+    }
+    #cancel() {
+      for (const listener of [...this.#listeners]) listener();
+    }
+  };
+
+  // src/environment.ts
+  var scope = globalThis;
+  var ownDocument = scope.document;
+  var sleepers = /* @__PURE__ */ new Set();
+  var isHidden = false;
+  var storageDenied;
+  function checkEnvironment() {
+    if (!isFullyActive()) throw domError("InvalidStateError", "The document is not fully active.");
+    if (isStorageDenied()) throw domError("SecurityError", "Access to the Locks API is denied in this context.");
+  }
+  function isSecure() {
+    return scope.isSecureContext !== false;
+  }
+  function isStorageDenied() {
+    storageDenied ??= scope.origin === "null" || ownDocument !== void 0 && throwsOnStorage();
+    return storageDenied;
+  }
+  function watchLifecycle(sleeper) {
+    if (ownDocument && sleepers.size === 0) {
+      globalThis.addEventListener("pagehide", onPageHide);
+      globalThis.addEventListener("pageshow", onPageShow);
+    }
+    sleepers.add(sleeper);
+    return () => sleepers.delete(sleeper);
+  }
+  function isFullyActive() {
+    return ownDocument === void 0 || ownDocument.defaultView !== null && !isHidden;
+  }
+  function throwsOnStorage() {
+    try {
+      return scope.localStorage === null;
+    } catch {
+      return true;
+    }
+  }
+  function onPageHide() {
+    isHidden = true;
+    for (const sleeper of [...sleepers]) sleeper.sleep();
+  }
+  function onPageShow() {
+    isHidden = false;
+    for (const sleeper of [...sleepers]) sleeper.wake();
+  }
+
   // src/partition.ts
   function currentPartition() {
     const frame = globalThis;
@@ -2870,8 +2938,8 @@
     #WebSocket;
     #fetch;
     #keys;
-    #closing = new AbortController();
-    #agents = /* @__PURE__ */ new Map();
+    #own;
+    /** All that are not closed, by name. */
     #buckets = /* @__PURE__ */ new Map();
     #unwatch = () => {
     };
@@ -2891,7 +2959,8 @@
       this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
       this.#keys = new Keys(options.key);
       this.#fetch = options.fetch ?? globalThis.fetch ?? noFetch;
-      ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
+      this.#own = this.#bucket(this.name);
+      ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.#own);
       if (isStorageDenied() || !isSecure()) {
         this.#state = "closed";
         queueMicrotask(() => this.#announce("closed"));
@@ -2902,7 +2971,7 @@
           "WebSocket: this platform has none, so the option must give a constructor, such as that of ws"
         );
       }
-      this.#agent(this.name);
+      this.#own.agent();
       this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
       queueMicrotask(() => this.#state === "connecting" && this.#announce("connecting"));
     }
@@ -2910,34 +2979,33 @@
       return this.#state;
     }
     bucket(name) {
-      const key = `${name}`;
-      const existing = this.#buckets.get(key);
-      if (existing) return existing;
-      const source = this.source(key);
-      const caller = new Caller(
-        () => bucketUrl(this.#url, key),
-        this.#fetch,
-        this.#keys,
-        source.admit,
-        this.#closing.signal
-      );
-      const locks = newExtendedLockManager(source);
-      const bucket = { name: key, locks, offline: new Offline(caller), claims: new Claims(caller) };
-      this.#buckets.set(key, bucket);
-      return bucket;
+      const bucket = this.#bucket(`${name}`);
+      return bucket === this.#own ? this : bucket;
     }
     /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
     source(bucket) {
-      fitting("bucket", bucket);
-      return { admit: () => this.#admit(), agent: () => this.#agent(bucket) };
+      return this.#bucket(bucket).source;
     }
     close() {
       if (this.#state === "closed") return;
       this.#unwatch();
       this.#state = "closed";
-      for (const agent of this.#agents.values()) agent.close();
-      this.#closing.abort(clientClosed());
+      for (const bucket of [...this.#buckets.values()]) bucket.close();
       this.#announce("closed");
+    }
+    #bucket(name) {
+      const existing = this.#buckets.get(name);
+      if (existing) return existing;
+      fitting("bucket", name);
+      const host = {
+        admit: () => this.#admit(),
+        connect: this.#connect.bind(this),
+        caller: (bucket2, admit, closed) => new Caller(() => bucketUrl(this.#url, bucket2), this.#fetch, this.#keys, admit, closed),
+        forget: (bucket2) => this.#buckets.delete(bucket2)
+      };
+      const bucket = new ConnectedBucket(name, host, name === this.name ? Infinity : IDLE_MS);
+      this.#buckets.set(name, bucket);
+      return bucket;
     }
     #admit() {
       checkEnvironment();
@@ -2946,20 +3014,19 @@
     }
     /** A client that was denied says so for as long as it is asked. */
     #closedError() {
-      const own = this.#agents.get(this.name)?.session;
-      return own?.closedError ?? domError("InvalidStateError", "The lockhouse client is closed.");
+      const { session } = this.#own.connected ?? {};
+      return session?.closedError ?? domError("InvalidStateError", "The lockhouse client is closed.");
     }
-    #agent(bucket) {
-      const existing = this.#agents.get(bucket);
-      if (existing) return existing;
+    #connect(bucket, onbusy) {
       const url = scoped(this.#url, { bucket }).href;
       const WebSocket = this.#WebSocket;
-      const onstate = bucket === this.name ? (state) => this.#setState(state) : () => {
-      };
-      const warn = (why, isLast) => this.#warn(why, isLast);
-      const agent = new Agent(this.#clientId, () => new WebSocket(url, "lockhouse.v1"), this.#keys, onstate, warn);
+      const agent = new Agent(this.#clientId, () => new WebSocket(url, "lockhouse.v1"), this.#keys, {
+        stateChanged: bucket === this.name ? (state) => this.#setState(state) : () => {
+        },
+        unreachable: (why, isLast) => this.#warn(why, isLast),
+        busyChanged: onbusy
+      });
       agent.session.open();
-      this.#agents.set(bucket, agent);
       return agent;
     }
     #setState(state) {
@@ -2991,10 +3058,10 @@
       }
     }
     #sleep() {
-      for (const agent of this.#agents.values()) agent.session.sleep();
+      for (const { connected } of this.#buckets.values()) connected?.session.sleep();
     }
     #wake() {
-      for (const agent of this.#agents.values()) agent.session.wake();
+      for (const { connected } of this.#buckets.values()) connected?.session.wake();
     }
   };
   async function noFetch() {

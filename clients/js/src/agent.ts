@@ -51,6 +51,15 @@ interface Query {
   pending: LockInfo[];
 }
 
+/** The user of an agent: it is notified of events. */
+export interface AgentUser {
+  stateChanged(state: ConnectionState): void;
+  /** As {@link SessionUser.unreachable}. */
+  unreachable(why: string, isLast: boolean): void;
+  /** From now on there is something open, or there is nothing. */
+  busyChanged(isBusy: boolean): void;
+}
+
 /** More open requests, locks and queries than any server would take. */
 const OPEN_LIMIT = 262_144;
 /** What `seq`, `ack` and the braces may add to the body of a frame. */
@@ -71,7 +80,7 @@ export class Agent {
   readonly #tasks = new TaskQueue<Notice>((notice) => this.#obey(notice));
   /** Steps that concern no session. */
   readonly #turns = new TaskQueue<() => void>((step) => step());
-  readonly #onstate: (state: ConnectionState) => void;
+  readonly #user: AgentUser;
   /** All that is open, by id and so in the order of asking. */
   readonly #open = new Map<number, Request | Query>();
   readonly #reclaims = new Reclaims<Request>((lost) => this.#reportLosses(lost));
@@ -80,23 +89,17 @@ export class Agent {
   /** Whether the server has been asked to let this number join the present session, and has not refused it. */
   #isJoined = false;
 
-  constructor(
-    clientId: string,
-    dial: () => WebSocketLike,
-    keys: Keys,
-    onstate: (state: ConnectionState) => void,
-    onunreachable: (why: string, isLast: boolean) => void,
-  ) {
+  constructor(clientId: string, dial: () => WebSocketLike, keys: Keys, user: AgentUser) {
     this.#clientId = clientId;
-    this.#onstate = onstate;
+    this.#user = user;
     this.#session = new Session(dial, keys, {
       begun: () => this.#begin(),
       resumed: () => this.#askQueriesAnew(),
       succeeded: (former) => this.#keepLocks(former),
       ended: (reason, failure) => this.#endAll(reason, failure),
       noticed: (notice) => this.#tasks.now(notice),
-      stateChanged: (state) => this.#onstate(state),
-      unreachable: onunreachable,
+      stateChanged: (state) => user.stateChanged(state),
+      unreachable: (why, isLast) => user.unreachable(why, isLast),
     });
   }
 
@@ -124,7 +127,7 @@ export class Agent {
         asked: false,
         unwatch: undefined,
       };
-      this.#open.set(id, request);
+      this.#add(request);
       if (ask.signal || ask.loss || ask.timeout !== undefined) this.#watch(request);
       if (!this.#isJoined) this.#join();
       request.asked = this.#session.post(body);
@@ -138,7 +141,7 @@ export class Agent {
       runDueAbortAlgorithms();
       this.#lastId += 1;
       const id = this.#lastId;
-      this.#open.set(id, { kind: 'query', id, resolve, reject, held: [], pending: [] });
+      this.#add({ kind: 'query', id, resolve, reject, held: [], pending: [] });
       this.#session.ask(queryBody(id));
     });
   }
@@ -355,7 +358,7 @@ export class Agent {
     query.held = query.held.concat(part.held);
     query.pending = query.pending.concat(part.pending);
     if (part.more) return;
-    this.#open.delete(query.id);
+    this.#close(query);
     query.resolve({ held: query.held, pending: query.pending });
   }
 
@@ -425,7 +428,7 @@ export class Agent {
       query.held = [];
       query.pending = [];
       if (failure) {
-        this.#open.delete(query.id);
+        this.#close(query);
         query.reject(failure);
       }
     }
@@ -459,8 +462,14 @@ export class Agent {
     for (const request of lost.keys()) request.hold?.announceLoss();
   }
 
+  #add(entry: Request | Query): void {
+    this.#open.set(entry.id, entry);
+    if (this.#open.size === 1) this.#user.busyChanged(true);
+  }
+
   #close(entry: Request | Query): void {
-    this.#open.delete(entry.id);
+    const wasOpen = this.#open.delete(entry.id);
+    if (wasOpen && this.#open.size === 0) this.#user.busyChanged(false);
     if (entry.kind !== 'request') return;
     entry.unwatch?.();
     if (entry.hold) this.#reclaims.delete(entry);

@@ -145,14 +145,15 @@ export class Caller {
     const timer = setTimeout(() => controller.abort(), limitMs);
     const forget = cancel.oncancel(() => controller.abort());
     try {
-      const key = await this.#keys.now();
+      const key = await beforeAbort(this.#keys.now(), controller.signal);
       const headers = key === undefined ? init.headers : { ...init.headers, 'Lockhouse-Key': key };
       isSent = true;
       response = await fetch(url, { ...init, headers, signal: controller.signal });
       body = await bodyOf(response);
     } catch (cause) {
       cancel.throwIfCancelled();
-      const why = controller.signal.aborted ? `no answer within ${Math.round(limitMs)} ms` : String(cause);
+      const missing = isSent ? 'answer' : 'key';
+      const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : String(cause);
       if (isQuestion || !isSent || !hadConnection(cause)) {
         return new UnreachableError('unreachable', 0, `The lock server cannot be reached: ${why}`, { cause });
       }
@@ -208,6 +209,15 @@ function hadConnection(error: unknown): boolean {
   const { cause } = error instanceof Error ? error : {};
   const { code, syscall } = (typeof cause === 'object' && cause !== null ? cause : {}) as Record<string, unknown>;
   return !NO_CONNECTION.has(String(code)) && syscall !== 'connect';
+}
+
+/** What it comes to; rejects once the signal is aborted. */
+function beforeAbort<T>(value: T | Promise<T>, signal: AbortSignal): T | Promise<T> {
+  if (!(value instanceof Promise)) return value;
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
+  return Promise.race([value, aborted]);
 }
 
 /** What of it does not change between attempts. */

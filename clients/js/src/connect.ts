@@ -1,13 +1,13 @@
 import { Agent } from './agent.js';
+import { type Bucket, ConnectedBucket, IDLE_MS } from './bucket.js';
 import { Caller } from './caller.js';
-import { Claims } from './claims.js';
+import type { Claims } from './claims.js';
 import { toUSVString } from './conversions.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError, reportException } from './errors.js';
 import { type Key, Keys } from './key.js';
-import { clientClosed } from './lock.js';
-import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
-import { Offline } from './offline.js';
+import type { ExtendedLockManager, Source } from './lock-manager.js';
+import type { Offline } from './offline.js';
 import { currentPartition } from './partition.js';
 import { randomId } from './random.js';
 import type { ConnectionState, FetchLike, WebSocketConstructor } from './types.js';
@@ -46,20 +46,6 @@ export interface ConnectOptions {
   onstate?: ((state: ConnectionState) => void) | null | undefined;
 }
 
-/**
- * The locks of one bucket of a server. In each of the three ways a name is the same resource, unless the
- * client has a partition.
- */
-export interface Bucket {
-  readonly name: string;
-  /** Web Locks: held while a task runs. */
-  readonly locks: ExtendedLockManager;
-  /** Offline locks: held by a business transaction over many requests. They know no partitions. */
-  readonly offline: Offline;
-  /** Claims: reservations for a time. They know no partitions. */
-  readonly claims: Claims;
-}
-
 /** A client of one lockhouse server. */
 export interface Client extends Bucket {
   /** The partition of this client, to be handed to the workers of a page. */
@@ -69,8 +55,9 @@ export interface Client extends Bucket {
   /** Called with each new {@link state}. */
   onstate: ((state: ConnectionState) => void) | null;
   /**
-   * Another bucket of the same server; it has a connection of its own, made when it is first asked for.
-   * Throws a TypeError for a name of more than 256 bytes of UTF-8.
+   * Another bucket of the same server, the same object until it is closed; the own one is this client. It has
+   * a connection of its own, made with the first request, and closed when nothing has been held or pending
+   * for 30 s, until the next request. Throws a TypeError for a name of more than 256 bytes of UTF-8.
    */
   bucket(name: string): Bucket;
   /**
@@ -108,9 +95,9 @@ export class LockhouseClient implements Client {
   readonly #WebSocket: WebSocketConstructor | undefined;
   readonly #fetch: FetchLike;
   readonly #keys: Keys;
-  readonly #closing = new AbortController();
-  readonly #agents = new Map<string, Agent>();
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #own: ConnectedBucket;
+  /** All that are not closed, by name. */
+  readonly #buckets = new Map<string, ConnectedBucket>();
   #unwatch: () => void = () => {};
   #state: ConnectionState = 'connecting';
   #hasWarned = false;
@@ -129,7 +116,8 @@ export class LockhouseClient implements Client {
     this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
     this.#keys = new Keys(options.key);
     this.#fetch = options.fetch ?? (globalThis as { fetch?: FetchLike }).fetch ?? noFetch;
-    ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
+    this.#own = this.#bucket(this.name);
+    ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.#own);
     if (isStorageDenied() || !isSecure()) {
       this.#state = 'closed';
       queueMicrotask(() => this.#announce('closed'));
@@ -140,7 +128,7 @@ export class LockhouseClient implements Client {
         'WebSocket: this platform has none, so the option must give a constructor, such as that of ws',
       );
     }
-    this.#agent(this.name);
+    this.#own.agent();
     this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
     // A listener that is set right after connect() is notified of the beginning, too.
     queueMicrotask(() => this.#state === 'connecting' && this.#announce('connecting'));
@@ -151,36 +139,37 @@ export class LockhouseClient implements Client {
   }
 
   bucket(name: string): Bucket {
-    const key = `${name}`;
-    const existing = this.#buckets.get(key);
-    if (existing) return existing;
-    const source = this.source(key);
-    const caller = new Caller(
-      () => bucketUrl(this.#url, key),
-      this.#fetch,
-      this.#keys,
-      source.admit,
-      this.#closing.signal,
-    );
-    const locks = newExtendedLockManager(source);
-    const bucket = { name: key, locks, offline: new Offline(caller), claims: new Claims(caller) };
-    this.#buckets.set(key, bucket);
-    return bucket;
+    const bucket = this.#bucket(`${name}`);
+    return bucket === this.#own ? this : bucket;
   }
 
   /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
   source(bucket: string): Source {
-    fitting('bucket', bucket);
-    return { admit: () => this.#admit(), agent: () => this.#agent(bucket) };
+    return this.#bucket(bucket).source;
   }
 
   close(): void {
     if (this.#state === 'closed') return;
     this.#unwatch();
     this.#state = 'closed';
-    for (const agent of this.#agents.values()) agent.close();
-    this.#closing.abort(clientClosed());
+    for (const bucket of [...this.#buckets.values()]) bucket.close();
     this.#announce('closed');
+  }
+
+  #bucket(name: string): ConnectedBucket {
+    const existing = this.#buckets.get(name);
+    if (existing) return existing;
+    fitting('bucket', name);
+    const host = {
+      admit: () => this.#admit(),
+      connect: this.#connect.bind(this),
+      caller: (bucket: string, admit: () => void, closed: AbortSignal) =>
+        new Caller(() => bucketUrl(this.#url, bucket), this.#fetch, this.#keys, admit, closed),
+      forget: (bucket: string) => this.#buckets.delete(bucket),
+    };
+    const bucket = new ConnectedBucket(name, host, name === this.name ? Infinity : IDLE_MS);
+    this.#buckets.set(name, bucket);
+    return bucket;
   }
 
   #admit(): void {
@@ -191,20 +180,19 @@ export class LockhouseClient implements Client {
 
   /** A client that was denied says so for as long as it is asked. */
   #closedError(): DOMException {
-    const own = this.#agents.get(this.name)?.session;
-    return own?.closedError ?? domError('InvalidStateError', 'The lockhouse client is closed.');
+    const { session } = this.#own.connected ?? {};
+    return session?.closedError ?? domError('InvalidStateError', 'The lockhouse client is closed.');
   }
 
-  #agent(bucket: string): Agent {
-    const existing = this.#agents.get(bucket);
-    if (existing) return existing;
+  #connect(bucket: string, onbusy: (isBusy: boolean) => void): Agent {
     const url = scoped(this.#url, { bucket }).href;
     const WebSocket = this.#WebSocket as WebSocketConstructor;
-    const onstate = bucket === this.name ? (state: ConnectionState) => this.#setState(state) : () => {};
-    const warn = (why: string, isLast: boolean) => this.#warn(why, isLast);
-    const agent = new Agent(this.#clientId, () => new WebSocket(url, 'lockhouse.v1'), this.#keys, onstate, warn);
+    const agent = new Agent(this.#clientId, () => new WebSocket(url, 'lockhouse.v1'), this.#keys, {
+      stateChanged: bucket === this.name ? (state) => this.#setState(state) : () => {},
+      unreachable: (why, isLast) => this.#warn(why, isLast),
+      busyChanged: onbusy,
+    });
     agent.session.open();
-    this.#agents.set(bucket, agent);
     return agent;
   }
 
@@ -240,11 +228,11 @@ export class LockhouseClient implements Client {
   }
 
   #sleep(): void {
-    for (const agent of this.#agents.values()) agent.session.sleep();
+    for (const { connected } of this.#buckets.values()) connected?.session.sleep();
   }
 
   #wake(): void {
-    for (const agent of this.#agents.values()) agent.session.wake();
+    for (const { connected } of this.#buckets.values()) connected?.session.wake();
   }
 }
 

@@ -1,9 +1,10 @@
 // The public face of the package. `connect` gives a client of its own; `install` also puts it on
 // `navigator.locks`.
 
+export type { Bucket } from './bucket.js';
 export type { CallOptions } from './caller.js';
 export type { Assignment, Claim, ClaimOptions, Claims } from './claims.js';
-export { type Bucket, type Client, type ConnectOptions, connect } from './connect.js';
+export { type Client, type ConnectOptions, connect } from './connect.js';
 export type { LockLostError, LossReason, RefusalDetail } from './errors.js';
 export { install } from './install.js';
 export type { Key } from './key.js';

@@ -101,3 +101,85 @@ describe('requestAll of nothing', () => {
     assert.deepEqual(await all, []);
   });
 });
+
+describe('another bucket of a client', () => {
+  const IDLE_MS = 30_000;
+
+  /** A client, and another bucket of it whose connection is open. */
+  async function openOther(t) {
+    const opened = await open(t);
+    const bucket = opened.client.bucket('other');
+    const asked = bucket.locks.query();
+    const server = await opened.peer.connection();
+    server.welcome({ session: 'o1' });
+    await server.next('join');
+    const answer = async () => {
+      const { id } = await server.next('query');
+      server.send({ type: 'snapshot', id, held: [], pending: [] });
+    };
+    return { ...opened, bucket, asked, answer, other: { ...opened, server, locks: bucket.locks } };
+  }
+
+  test('is closed by itself: its locks are lost, and the client goes on', async (t) => {
+    const { client, bucket, asked, other, server } = await openOther(t);
+    const pending = assert.rejects(asked, { name: 'AbortError' });
+    await other.server.next('query');
+    const { released, lock } = await hold(other, 'a', 7, 1);
+    bucket.close();
+    bucket.close();
+    assert.equal(other.server.closeCode, 1000);
+    await pending;
+    await assert.rejects(released, { name: 'AbortError', reason: 'terminated' });
+    assert.equal(lock.signal.aborted, true);
+    const closed = { name: 'InvalidStateError', message: 'The bucket is closed.' };
+    await assert.rejects(bucket.locks.request('a', assert.fail), closed);
+    await assert.rejects(bucket.locks.query(), closed);
+    await assert.rejects(bucket.claims.claim('a', { claimant: 'Ada' }), closed);
+    await assert.rejects(bucket.offline.open({ label: 'Ada' }), closed);
+    assert.deepEqual([client.state, server.closeCode], ['open', undefined]);
+  });
+
+  test('is another object once it is closed, with a connection of its own', async (t) => {
+    const { client, bucket, asked, peer } = await openOther(t);
+    asked.catch(() => {});
+    assert.equal(client.bucket('other'), bucket);
+    bucket.close();
+    const next = client.bucket('other');
+    assert.notEqual(next, bucket);
+    next.locks.query().catch(() => {});
+    assert.match((await peer.connection()).socket.url, /bucket=other/);
+  });
+
+  test('closes its connection when nothing has been open for a while, and connects again when asked', async (t) => {
+    const { client, bucket, asked, answer, other, server, peer } = await openOther(t);
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const quiet = () => t.mock.timers.tick(IDLE_MS - 1);
+    await answer();
+    await asked;
+    quiet();
+    const { released, release } = await hold(other, 'a', 7, 1);
+    quiet();
+    quiet();
+    assert.equal(other.server.closeCode, undefined, 'a lock is held');
+    release();
+    await released;
+    quiet();
+    assert.equal(other.server.closeCode, undefined, 'the time has not passed');
+    t.mock.timers.tick(1);
+    assert.equal(other.server.closeCode, 1000);
+    assert.deepEqual([client.state, server.closeCode, client.bucket('other')], ['open', undefined, bucket]);
+    t.mock.timers.reset();
+    const again = bucket.locks.request('a', () => 'granted');
+    const next = await peer.connection();
+    next.welcome({ session: 'o2' });
+    await next.next('join');
+    const { id } = await next.next('request');
+    next.send({ type: 'granted', seq: 1, id, token: 8 });
+    assert.equal(await again, 'granted');
+  });
+
+  test('is the client itself if it has the name of its own', async (t) => {
+    const { client } = await open(t);
+    assert.equal(client.bucket('default'), client);
+  });
+});

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { connect } from '../dist/lockhouse.js';
 import { scriptedPeer } from './support/peer.mjs';
-import { forever, hold, open, start } from './support/session.mjs';
+import { forever, hold, open, start, turn } from './support/session.mjs';
 
 const denial = (code, close) => (server) => {
   server.send({ type: 'fatal', code, message: 'the token has expired' });
@@ -124,6 +124,34 @@ describe('a function that gives keys', () => {
     };
     assert.equal((await connected()).credential, 'two');
     assert.match(warnings[0], /no key: Error: offline/);
+  });
+});
+
+describe('a call, while a function looks for a key', () => {
+  const forNothing = async () => assert.fail('called without a key');
+
+  test('obeys its timeout', PATIENCE, async (t) => {
+    const { client } = start(t, { key: forever, fetch: forNothing });
+    const message = /no key within \d+ ms/;
+    const claim = client.claims.claim('c', { claimant: 'Ada', timeout: 200 });
+    await assert.rejects(claim, { name: 'UnreachableError', message });
+  });
+
+  test('obeys its signal', PATIENCE, async (t) => {
+    const { client } = start(t, { key: forever, fetch: forNothing });
+    const controller = new AbortController();
+    const claim = client.claims.claim('c', { claimant: 'Ada', signal: controller.signal });
+    await turn();
+    controller.abort('enough');
+    await assert.rejects(claim, (reason) => reason === 'enough');
+  });
+
+  test('ends with the client', PATIENCE, async (t) => {
+    const { client } = start(t, { key: forever, fetch: forNothing });
+    const opening = client.offline.open({ label: 'Ada' });
+    await turn();
+    client.close();
+    await assert.rejects(opening, { name: 'AbortError' });
   });
 });
 

@@ -18,13 +18,21 @@ export interface Ask {
     /** Makes the object that the callback gets. */
     readonly wrap: (hold: Hold) => Lock;
 }
+/** The user of an agent: it is notified of events. */
+export interface AgentUser {
+    stateChanged(state: ConnectionState): void;
+    /** As {@link SessionUser.unreachable}. */
+    unreachable(why: string, isLast: boolean): void;
+    /** From now on there is something open, or there is nothing. */
+    busyChanged(isBusy: boolean): void;
+}
 /**
  * One agent of the specification (a window, a worker, a process) with all its requests and locks, in a
  * session of its own.
  */
 export declare class Agent {
     #private;
-    constructor(clientId: string, dial: () => WebSocketLike, keys: Keys, onstate: (state: ConnectionState) => void, onunreachable: (why: string, isLast: boolean) => void);
+    constructor(clientId: string, dial: () => WebSocketLike, keys: Keys, user: AgentUser);
     /** The session, to be opened, put to sleep and woken. */
     get session(): Session;
     /** Requests a lock: https://w3c.github.io/web-locks/#request-a-lock */

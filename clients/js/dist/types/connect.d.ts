@@ -1,7 +1,8 @@
-import { Claims } from './claims.js';
+import { type Bucket } from './bucket.js';
+import type { Claims } from './claims.js';
 import { type Key } from './key.js';
-import { type ExtendedLockManager, type Source } from './lock-manager.js';
-import { Offline } from './offline.js';
+import type { ExtendedLockManager, Source } from './lock-manager.js';
+import type { Offline } from './offline.js';
 import type { ConnectionState, FetchLike, WebSocketConstructor } from './types.js';
 /** How to connect. */
 export interface ConnectOptions {
@@ -35,19 +36,6 @@ export interface ConnectOptions {
     /** As {@link Client.onstate}, set from the beginning. */
     onstate?: ((state: ConnectionState) => void) | null | undefined;
 }
-/**
- * The locks of one bucket of a server. In each of the three ways a name is the same resource, unless the
- * client has a partition.
- */
-export interface Bucket {
-    readonly name: string;
-    /** Web Locks: held while a task runs. */
-    readonly locks: ExtendedLockManager;
-    /** Offline locks: held by a business transaction over many requests. They know no partitions. */
-    readonly offline: Offline;
-    /** Claims: reservations for a time. They know no partitions. */
-    readonly claims: Claims;
-}
 /** A client of one lockhouse server. */
 export interface Client extends Bucket {
     /** The partition of this client, to be handed to the workers of a page. */
@@ -57,8 +45,9 @@ export interface Client extends Bucket {
     /** Called with each new {@link state}. */
     onstate: ((state: ConnectionState) => void) | null;
     /**
-     * Another bucket of the same server; it has a connection of its own, made when it is first asked for.
-     * Throws a TypeError for a name of more than 256 bytes of UTF-8.
+     * Another bucket of the same server, the same object until it is closed; the own one is this client. It has
+     * a connection of its own, made with the first request, and closed when nothing has been held or pending
+     * for 30 s, until the next request. Throws a TypeError for a name of more than 256 bytes of UTF-8.
      */
     bucket(name: string): Bucket;
     /**

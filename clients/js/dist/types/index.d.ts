@@ -1,6 +1,7 @@
+export type { Bucket } from './bucket.js';
 export type { CallOptions } from './caller.js';
 export type { Assignment, Claim, ClaimOptions, Claims } from './claims.js';
-export { type Bucket, type Client, type ConnectOptions, connect } from './connect.js';
+export { type Client, type ConnectOptions, connect } from './connect.js';
 export type { LockLostError, LossReason, RefusalDetail } from './errors.js';
 export { install } from './install.js';
 export type { Key } from './key.js';
