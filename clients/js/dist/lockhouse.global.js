@@ -35,6 +35,131 @@
     install: () => install
   });
 
+  // src/node.ts
+  var { process } = globalThis;
+  function builtin(name) {
+    return process?.getBuiltinModule?.(name);
+  }
+  var isNode = builtin("node:process") !== void 0;
+  var hooks = builtin("node:async_hooks");
+  var diagnostics = builtin("node:diagnostics_channel");
+  var threads = builtin("node:worker_threads");
+  function newCounter() {
+    const isShared = threads !== void 0 && !threads.isMainThread;
+    return new Float64Array(isShared ? new SharedArrayBuffer(8) : new ArrayBuffer(8));
+  }
+  function captureContext() {
+    return hooks?.AsyncLocalStorage.snapshot?.() ?? ((run) => run());
+  }
+  var requestChannels = ["start", "grant", "miss", "end"].map(
+    (event) => [event, diagnostics?.channel(`locks.request.${event}`)]
+  );
+  var channels = Object.fromEntries(requestChannels);
+  function tellOf(event, message) {
+    const channel = channels[event];
+    if (channel?.hasSubscribers) channel.publish(message());
+  }
+  function keepAlive() {
+    if (!isNode) return () => {
+    };
+    const timer = setInterval(() => {
+    }, 2 ** 31 - 1);
+    return () => clearInterval(timer);
+  }
+  var leavers = /* @__PURE__ */ new Set();
+  var isWatching = false;
+  function onExit(leaver) {
+    if (isNode && !isWatching) {
+      isWatching = true;
+      process?.on?.("beforeExit", () => {
+        for (const each of leavers) each.linger();
+      });
+      process?.on?.("exit", () => {
+        for (const each of leavers) each.leave();
+      });
+    }
+    leavers.add(leaver);
+    return () => leavers.delete(leaver);
+  }
+  var SUBPROTOCOL = "lockhouse.v1";
+  var isSubscribed = false;
+  function unreferenced(socket) {
+    if (!isNode) return socket;
+    const { _req: request } = socket;
+    request?.once?.("socket", (connection) => connection.unref?.());
+    if (!isSubscribed) {
+      isSubscribed = true;
+      diagnostics?.subscribe("undici:client:sendHeaders", (message) => {
+        const { headers, socket: connection } = message;
+        if (String(headers).includes(SUBPROTOCOL)) connection?.unref?.();
+      });
+    }
+    return socket;
+  }
+
+  // src/adoption.ts
+  var CHANNEL = "lockhouse.threads";
+  var own = /* @__PURE__ */ new Map();
+  var present;
+  var isAdopted = false;
+  var lastClient = 0;
+  function openChannel(onmessage) {
+    if (!threads) return void 0;
+    const channel = new threads.BroadcastChannel(CHANNEL);
+    channel.unref();
+    channel.onmessage = ({ data }) => onmessage(data);
+    return channel;
+  }
+  function tellSessions(url) {
+    if (!threads || threads.isMainThread) return () => {
+    };
+    const thread = threads.threadId;
+    lastClient += 1;
+    const client = lastClient;
+    const tell = (each) => {
+      const located = own.get(each);
+      present?.postMessage({ type: "session", thread, client: each, ...located && { located } });
+    };
+    if (!present) {
+      present = openChannel((message) => {
+        if (message.type !== "adopt" || message.thread !== thread) return;
+        isAdopted = true;
+        for (const each of own.keys()) tell(each);
+      });
+      present?.postMessage({ type: "present", thread });
+    }
+    return (identity) => {
+      if (identity) own.set(client, { ...identity, url });
+      else own.delete(client);
+      if (isAdopted) tell(client);
+    };
+  }
+  function watchSessions(worker, onleft) {
+    const thread = worker.threadId;
+    const sessions = /* @__PURE__ */ new Map();
+    const channel = openChannel((message) => {
+      if (message.thread !== thread) return;
+      if (message.type === "present") channel?.postMessage({ type: "adopt", thread });
+      if (message.type !== "session") return;
+      if (message.located) sessions.set(message.client, message.located);
+      else sessions.delete(message.client);
+    });
+    channel?.postMessage({ type: "adopt", thread });
+    let isOver = false;
+    const stop = () => {
+      isOver = true;
+      channel?.close();
+    };
+    worker.once("exit", () => {
+      setTimeout(() => {
+        if (isOver) return;
+        stop();
+        for (const { url, ...identity } of sessions.values()) onleft(url, identity);
+      });
+    });
+    return stop;
+  }
+
   // src/abort.ts
   var { Observable } = globalThis;
   var watches = /* @__PURE__ */ new WeakMap();
@@ -115,8 +240,14 @@
     return `{"type":"pong","n":${n}`;
   }
   var ACK_BODY = '{"type":"ack"';
+  var BYE_BODY = '{"type":"bye"';
   function frameTail(seq, ack) {
     return seq > 0 ? `,"seq":${seq},"ack":${ack}}` : `,"ack":${ack}}`;
+  }
+  var CLIENT_LABEL = "lockhouse-js/0.1.0";
+  function helloText(credential, identity) {
+    const resume = identity && { ...identity, received: identity.received[0] };
+    return JSON.stringify({ type: "hello", client: CLIENT_LABEL, credential, ...resume && { resume } });
   }
 
   // src/errors.ts
@@ -390,9 +521,9 @@
       else if (value !== globalThis.navigator) throw new TypeError("Illegal invocation");
     };
   }
-  async function ofOtherRealm(object, own, method, args) {
+  async function ofOtherRealm(object, own2, method, args) {
     const theirs = Object.getPrototypeOf(Object(object))?.[method];
-    const isTwin = typeof theirs === "function" && theirs !== own && sourceOf(theirs) === sourceOf(own);
+    const isTwin = typeof theirs === "function" && theirs !== own2 && sourceOf(theirs) === sourceOf(own2);
     if (isTwin) return Reflect.apply(theirs, object, args);
     throw new TypeError(`Failed to execute '${method}' on 'LockManager': Illegal invocation`);
   }
@@ -644,6 +775,23 @@
     }
   };
 
+  // src/goodbye.ts
+  var CLOSE_NORMAL = 1e3;
+  var DIAL_TIMEOUT_MS = 1e4;
+  function sayGoodbye(dial, keys, identity) {
+    try {
+      const socket = dial();
+      const timer = setTimeout(() => socket.close(CLOSE_NORMAL), DIAL_TIMEOUT_MS);
+      const hello = (key) => socket.send(helloText(key, identity));
+      socket.onopen = () => keys.use(hello, () => socket.close(CLOSE_NORMAL));
+      socket.onmessage = () => socket.close(CLOSE_NORMAL);
+      socket.onerror = () => {
+      };
+      socket.onclose = () => clearTimeout(timer);
+    } catch {
+    }
+  }
+
   // src/key.ts
   var LONGEST = 8192;
   var REFUSED_PAUSE_MS = 1e3;
@@ -673,6 +821,12 @@
       });
       return this.#next;
     }
+    /** Uses the key, at once if it is at hand. */
+    use(use, fail) {
+      const key = this.now();
+      if (typeof key === "object") key.then(use, fail);
+      else use(key);
+    }
     /** The server has refused a key: whoever wants one, the function is asked at most once a second from now on. */
     refused() {
       this.#nextMs = performance.now() + REFUSED_PAUSE_MS;
@@ -683,7 +837,7 @@
     }
     async #later(key) {
       const pauseMs = this.#nextMs - performance.now();
-      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      if (pauseMs > 0) await new Promise((resolve) => setQuietTimeout(resolve, pauseMs));
       this.refused();
       return askFor(key);
     }
@@ -711,6 +865,10 @@
     /** The number of the last frame that was given one. */
     get lastSeq() {
       return this.#acknowledged + this.#window.length - this.#head;
+    }
+    /** Whether the other side has processed everything. */
+    get isEmpty() {
+      return this.#window.length === this.#head && !this.#hasBacklog();
     }
     /** Whether no more requests should be taken; what ends them still may. */
     get isFull() {
@@ -779,11 +937,8 @@
   };
 
   // src/session.ts
-  var CLIENT_LABEL = "lockhouse-js/0.1.0";
-  var DIAL_TIMEOUT_MS = 1e4;
   var ACK_AFTER = 64;
   var SILENT_HEARTBEATS = 3;
-  var CLOSE_NORMAL = 1e3;
   var CLOSE_ABNORMAL = 1006;
   var CLOSE_SILENT = 4e3;
   var CLOSE_LEASE_EXPIRED = 4408;
@@ -809,7 +964,6 @@
     /** By the monotonic clock. */
     #recoveredAtMs = 0;
     #outbox = new Outbox();
-    #received = 0;
     #unreported = 0;
     #heardAtMs = 0;
     /** When the session is to be resumed with another key, by the monotonic clock. */
@@ -819,6 +973,10 @@
     #lastFatal = "";
     /** Why the server takes nothing from this client any more. */
     #denial;
+    /** Lets the process end, which is kept for what the lost connection has not delivered. */
+    #letGo;
+    #unlist = () => {
+    };
     #dialTimer;
     #watchTimer;
     constructor(dial, keys, user) {
@@ -828,6 +986,7 @@
     }
     /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
     open() {
+      this.#unlist = onExit(this);
       this.#connect(this.#dial());
     }
     /**
@@ -887,11 +1046,26 @@
       const socket = this.#greeted ? this.#socket : void 0;
       this.#hangUp(CLOSE_NORMAL);
       clearTimeout(this.#watchTimer);
-      this.#identity = void 0;
-      if (left && !socket) this.#sayGoodbye(left);
-      if (left && socket)
-        socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
+      this.#identify(void 0);
+      if (left && !socket) sayGoodbye(this.#dial, this.#keys, left);
+      if (left && socket) {
+        const timer = setTimeout(() => {
+        }, DIAL_TIMEOUT_MS);
+        socket.onclose = (event) => {
+          clearTimeout(timer);
+          if (event.code === CLOSE_ABNORMAL) sayGoodbye(this.#dial, this.#keys, left);
+        };
+      }
       this.#setState("closed");
+    }
+    /** The process ends: what has been released while the connection is lost keeps it for a lease at most. */
+    linger() {
+      if (!this.#identity || this.#greeted || this.#outbox.isEmpty || this.isOverdue()) return;
+      this.#letGo ??= keepAlive();
+    }
+    /** Says goodbye at the exit of the process, which leaves no time for anything else. */
+    leave() {
+      if (this.#greeted) this.#transmit(BYE_BODY, 0);
     }
     get state() {
       return this.#state;
@@ -921,29 +1095,22 @@
       socket.onerror = () => {
       };
       socket.onclose = (event) => this.#closed(event.code);
-      this.#dialTimer = setTimeout(() => this.#notAnswered(), DIAL_TIMEOUT_MS);
+      this.#dialTimer = setQuietTimeout(() => this.#notAnswered(), DIAL_TIMEOUT_MS);
     }
     #notAnswered() {
       this.#lose();
       this.#reportUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
     }
     #openSession(socket) {
-      this.#withKey(
+      this.#keys.use(
         (key) => socket === this.#socket && this.#sayHello(socket, key),
         (error) => socket === this.#socket && this.#keyless(error)
       );
     }
-    /** A key that is at hand is used at once. */
-    #withKey(use, fail) {
-      const key = this.#keys.now();
-      if (typeof key === "object") key.then(use, fail);
-      else use(key);
-    }
     #sayHello(socket, key) {
       if (this.isOverdue()) return;
-      const resume = this.#identity && { ...this.#identity, received: this.#received };
       this.#lease.helloSent();
-      socket.send(helloText(key, resume));
+      socket.send(helloText(key, this.#identity));
     }
     /** The source of the keys has none at the moment. */
     #keyless(error) {
@@ -984,10 +1151,9 @@
       if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit(ACK_BODY, 0);
     }
     #countIn(frame) {
-      if (count(frame, "seq") !== this.#received + 1) {
-        throw new ProtocolError(`seq ${String(frame.seq)} where ${this.#received + 1} was due`);
-      }
-      this.#received += 1;
+      const due = this.#received + 1;
+      if (count(frame, "seq") !== due) throw new ProtocolError(`seq ${String(frame.seq)} where ${due} was due`);
+      if (this.#identity) this.#identity.received[0] = due;
       this.#unreported += 1;
     }
     #welcome(frame) {
@@ -999,7 +1165,8 @@
       if (this.#state === "closed") return;
       this.#keys.taken();
       clearTimeout(this.#dialTimer);
-      this.#identity = { session: welcome.session, secret: welcome.secret };
+      const received = this.#identity?.received ?? newCounter();
+      this.#identify({ session: welcome.session, secret: welcome.secret, received });
       this.#epoch = welcome.epoch;
       this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
       this.#frameBytes = welcome.frameBytes;
@@ -1010,6 +1177,8 @@
       this.#greeted = true;
       if (welcome.resumed) this.#resume(welcome.received);
       else this.#user.begun();
+      this.#letGo?.();
+      this.#letGo = void 0;
       this.#watch();
       this.#setState("open");
     }
@@ -1108,36 +1277,26 @@
       this.#user.ended(reason, failure2);
     }
     #forget() {
-      this.#identity = void 0;
+      this.#identify(void 0);
+      this.#letGo?.();
+      this.#letGo = void 0;
       this.#lease = this.#lease.successor();
       this.#outbox = new Outbox();
-      this.#received = 0;
       this.#unreported = 0;
     }
     #reconnect(leastMs = 0) {
       if (this.#state === "closed" || this.#asleep || this.#socket) return;
       clearTimeout(this.#dialTimer);
-      this.#dialTimer = setTimeout(() => this.#redial(), Math.max(leastMs, this.#backoff.nextMs()));
+      this.#dialTimer = setQuietTimeout(() => this.#redial(), Math.max(leastMs, this.#backoff.nextMs()));
       this.#watch();
       this.#setState("lost");
     }
-    /**
-     * While the connection is down the server would keep the session for its lease: resumes it once more, only
-     * to end it.
-     */
-    #sayGoodbye(identity) {
-      try {
-        const socket = this.#dial();
-        const timer = setTimeout(() => socket.close(CLOSE_NORMAL), DIAL_TIMEOUT_MS);
-        const resume = { ...identity, received: this.#received };
-        const hello = (key) => socket.send(helloText(key, resume));
-        socket.onopen = () => this.#withKey(hello, () => socket.close(CLOSE_NORMAL));
-        socket.onmessage = () => socket.close(CLOSE_NORMAL);
-        socket.onerror = () => {
-        };
-        socket.onclose = () => clearTimeout(timer);
-      } catch {
-      }
+    get #received() {
+      return this.#identity?.received[0] ?? 0;
+    }
+    #identify(identity) {
+      this.#identity = identity;
+      this.#user.identified(identity);
     }
     #redial() {
       if (this.#state === "closed" || this.#asleep || this.#socket) return;
@@ -1171,12 +1330,10 @@
       if (this.#state === "closed" || this.#state === state) return;
       if (this.#state === "connecting" && state === "lost") return;
       this.#state = state;
+      if (state === "closed") this.#unlist();
       this.#user.stateChanged(state);
     }
   };
-  function helloText(credential, resume) {
-    return JSON.stringify({ type: "hello", client: CLIENT_LABEL, credential, ...resume && { resume } });
-  }
   function refusedByServer(code, message) {
     const why = message === "" ? `close code ${code}` : message;
     return domError("NetworkError", `The lock server refused a frame of this client: ${why}`);
@@ -1270,6 +1427,7 @@
         succeeded: (former) => this.#keepLocks(former),
         ended: (reason, failure2) => this.#endAll(reason, failure2),
         noticed: (notice) => this.#tasks.now(notice),
+        identified: (identity) => user.identified(identity),
         stateChanged: (state) => user.stateChanged(state),
         unreachable: (why, isLast) => user.unreachable(why, isLast)
       });
@@ -1291,14 +1449,22 @@
           kind: "request",
           id,
           ask,
-          resolve,
-          reject,
+          runInContext: captureContext(),
+          resolve: (value) => {
+            tellOf("end", () => endOf(ask, void 0));
+            resolve(value);
+          },
+          reject: (error) => {
+            tellOf("end", () => endOf(ask, error));
+            reject(error);
+          },
           hold: void 0,
           asked: false,
           unwatch: void 0
         };
         this.#add(request);
         if (ask.signal || ask.loss || ask.timeout !== void 0) this.#watch(request);
+        tellOf("start", () => targetOf(ask));
         if (!this.#isJoined) this.#join();
         request.asked = this.#session.post(body);
       });
@@ -1417,10 +1583,12 @@
         return;
       }
       request.unwatch?.();
-      const { name, mode, callback, wrap } = request.ask;
+      const { ask, runInContext } = request;
+      const { name, mode, callback, wrap } = ask;
       const hold = new Hold(name, mode, token, ticket, () => this.#isOverdue());
       request.hold = hold;
-      const waiting = new Promise((resolve) => resolve(callback(wrap(hold))));
+      tellOf("grant", () => targetOf(ask));
+      const waiting = new Promise((resolve) => resolve(runInContext(() => callback(wrap(hold)))));
       waiting.then(
         (value) => this.#release(request, hold) && request.resolve(value),
         (error) => this.#release(request, hold) && request.reject(error)
@@ -1450,11 +1618,12 @@
       const request = this.#open.get(id);
       if (request?.kind !== "request" || request.hold) return;
       this.#close(request);
-      try {
-        request.resolve(request.ask.callback(null));
-      } catch (error) {
-        request.reject(error);
-      }
+      const { ask, runInContext } = request;
+      tellOf("miss", () => targetOf(ask));
+      new Promise((resolve) => resolve(runInContext(() => ask.callback(null)))).then(
+        request.resolve,
+        request.reject
+      );
     }
     #lose(id, reason) {
       const request = this.#open.get(id);
@@ -1608,6 +1777,12 @@
       if (entry.hold) this.#reclaims.delete(entry);
     }
   };
+  function targetOf({ name, mode }) {
+    return { name, mode };
+  }
+  function endOf({ name, mode, steal, ifAvailable }, error) {
+    return { name, mode, steal, ifAvailable, error };
+  }
   function timedOut(ask, isRecovering) {
     const why = isRecovering ? "; the server still waits for the holders from before its restart" : "";
     return domError("TimeoutError", `The lock was not granted within ${ask.timeout} ms${why}.`);
@@ -2056,8 +2231,8 @@
       timeout: "timeout" in options ? toMilliseconds(method, "timeout", options.timeout, 0, Infinity) : void 0
     };
   }
-  function tooFewArguments(method, required, present) {
-    return failure(method, `${required} arguments required, but only ${present} present.`);
+  function tooFewArguments(method, required, present2) {
+    return failure(method, `${required} arguments required, but only ${present2} present.`);
   }
   function toLockMode(value, method) {
     if (value === void 0) return "exclusive";
@@ -2076,8 +2251,8 @@
     return value;
   }
   var isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get;
-  var { process } = globalThis;
-  var isProxy = process?.getBuiltinModule?.("node:util").types.isProxy;
+  var { process: process2 } = globalThis;
+  var isProxy = process2?.getBuiltinModule?.("node:util").types.isProxy;
   function toMilliseconds(method, member, value, least, most) {
     if (value === void 0) return void 0;
     const ms = Number(value);
@@ -2596,6 +2771,8 @@
     #idleMs;
     #closing = new AbortController();
     #agent;
+    /** Lets the process end, which is kept for what is held or pending. */
+    #letGo;
     #idleTimer;
     /** A bucket that is connected for good has the `idleMs` Infinity. */
     constructor(name, host, idleMs) {
@@ -2631,6 +2808,8 @@
     }
     #watch(isBusy) {
       clearTimeout(this.#idleTimer);
+      this.#letGo?.();
+      this.#letGo = isBusy ? keepAlive() : void 0;
       if (isBusy || this.#idleMs === Infinity) return;
       this.#idleTimer = setQuietTimeout(() => {
         this.#agent?.close();
@@ -2893,8 +3072,8 @@
   function partitionFor(origin, ancestors) {
     const top = ancestors.at(-1);
     if (top === void 0) return "";
-    const own = siteOf(origin);
-    if (ancestors.every((ancestor) => ancestor !== "null" && siteOf(ancestor) === own)) return "";
+    const own2 = siteOf(origin);
+    if (ancestors.every((ancestor) => ancestor !== "null" && siteOf(ancestor) === own2)) return "";
     return `${siteOf(top)} cross-site`;
   }
   function siteOf(origin) {
@@ -2941,6 +3120,8 @@
     #own;
     /** All that are not closed, by name. */
     #buckets = /* @__PURE__ */ new Map();
+    /** What ends each adoption. */
+    #adoptions = /* @__PURE__ */ new Set();
     #unwatch = () => {
     };
     #state = "connecting";
@@ -2986,9 +3167,24 @@
     source(bucket) {
       return this.#bucket(bucket).source;
     }
+    adopt(worker) {
+      if (!threads) return;
+      if (typeof worker?.once !== "function" || !Number.isInteger(worker.threadId)) {
+        throw new TypeError("worker: not a Worker of node:worker_threads");
+      }
+      this.#admit();
+      const stop = watchSessions(worker, (url, identity) => {
+        this.#adoptions.delete(stop);
+        const { origin, pathname } = new URL(url);
+        if (origin !== this.#url.origin || pathname !== this.#url.pathname) return;
+        sayGoodbye(() => this.#dial(url), this.#keys, identity);
+      });
+      this.#adoptions.add(stop);
+    }
     close() {
       if (this.#state === "closed") return;
       this.#unwatch();
+      for (const stop of this.#adoptions) stop();
       this.#state = "closed";
       for (const bucket of [...this.#buckets.values()]) bucket.close();
       this.#announce("closed");
@@ -3019,8 +3215,8 @@
     }
     #connect(bucket, onbusy) {
       const url = scoped(this.#url, { bucket }).href;
-      const WebSocket = this.#WebSocket;
-      const agent = new Agent(this.#clientId, () => new WebSocket(url, "lockhouse.v1"), this.#keys, {
+      const agent = new Agent(this.#clientId, () => this.#dial(url), this.#keys, {
+        identified: tellSessions(url),
         stateChanged: bucket === this.name ? (state) => this.#setState(state) : () => {
         },
         unreachable: (why, isLast) => this.#warn(why, isLast),
@@ -3028,6 +3224,10 @@
       });
       agent.session.open();
       return agent;
+    }
+    #dial(url) {
+      const WebSocket = this.#WebSocket;
+      return unreferenced(new WebSocket(url, SUBPROTOCOL));
     }
     #setState(state) {
       if (this.#state === "closed" || this.#state === state) return;
@@ -3100,11 +3300,11 @@
     defineGlobal("Lock", Lock);
     const locks = newLockManager(client.source(client.name));
     const prototype = navigatorPrototype();
-    const own = globalThis.navigator;
+    const own2 = globalThis.navigator;
     const checkBrand = brandCheck(prototype);
     defineAccessor(prototype, "locks", function() {
       checkBrand(this);
-      return this === own ? locks : this.locks;
+      return this === own2 ? locks : this.locks;
     });
     installStorageBuckets(client);
     return client;

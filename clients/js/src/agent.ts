@@ -1,11 +1,12 @@
 import { addAbortAlgorithm, runDueAbortAlgorithms } from './abort.js';
-import { abortBody, joinBody, queryBody, reclaimBody, releaseBody, requestBody } from './bodies.js';
+import { abortBody, type Identity, joinBody, queryBody, reclaimBody, releaseBody, requestBody } from './bodies.js';
 import { domError, type LossReason, quotaExceeded, type RefusalDetail, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
 import type { Keys } from './key.js';
 import { elapsedMs, type Lease } from './lease.js';
 import { clientClosed, Hold, type Lock } from './lock.js';
 import { utf8Length } from './names.js';
+import { captureContext, tellOf } from './node.js';
 import { Reclaims } from './reclaim.js';
 import { Session } from './session.js';
 import { TaskQueue } from './tasks.js';
@@ -33,6 +34,8 @@ interface Request {
   readonly kind: 'request';
   id: number;
   readonly ask: Ask;
+  /** Runs the callback in the asynchronous context of the call. */
+  readonly runInContext: <R>(run: () => R) => R;
   readonly resolve: (value: unknown) => void;
   readonly reject: (reason: unknown) => void;
   hold: Hold | undefined;
@@ -53,6 +56,8 @@ interface Query {
 
 /** The user of an agent: it is notified of events. */
 export interface AgentUser {
+  /** As {@link SessionUser.identified}. */
+  identified(identity: Identity | undefined): void;
   stateChanged(state: ConnectionState): void;
   /** As {@link SessionUser.unreachable}. */
   unreachable(why: string, isLast: boolean): void;
@@ -98,6 +103,7 @@ export class Agent {
       succeeded: (former) => this.#keepLocks(former),
       ended: (reason, failure) => this.#endAll(reason, failure),
       noticed: (notice) => this.#tasks.now(notice),
+      identified: (identity) => user.identified(identity),
       stateChanged: (state) => user.stateChanged(state),
       unreachable: (why, isLast) => user.unreachable(why, isLast),
     });
@@ -121,14 +127,22 @@ export class Agent {
         kind: 'request',
         id,
         ask,
-        resolve,
-        reject,
+        runInContext: captureContext(),
+        resolve: (value) => {
+          tellOf('end', () => endOf(ask, undefined));
+          resolve(value);
+        },
+        reject: (error) => {
+          tellOf('end', () => endOf(ask, error));
+          reject(error);
+        },
         hold: undefined,
         asked: false,
         unwatch: undefined,
       };
       this.#add(request);
       if (ask.signal || ask.loss || ask.timeout !== undefined) this.#watch(request);
+      tellOf('start', () => targetOf(ask));
       if (!this.#isJoined) this.#join();
       request.asked = this.#session.post(body);
     });
@@ -262,10 +276,12 @@ export class Agent {
       return;
     }
     request.unwatch?.();
-    const { name, mode, callback, wrap } = request.ask;
+    const { ask, runInContext } = request;
+    const { name, mode, callback, wrap } = ask;
     const hold = new Hold(name, mode, token, ticket, () => this.#isOverdue());
     request.hold = hold;
-    const waiting = new Promise<unknown>((resolve) => resolve(callback(wrap(hold))));
+    tellOf('grant', () => targetOf(ask));
+    const waiting = new Promise<unknown>((resolve) => resolve(runInContext(() => callback(wrap(hold)))));
     waiting.then(
       (value) => this.#release(request, hold) && request.resolve(value),
       (error) => this.#release(request, hold) && request.reject(error),
@@ -298,11 +314,12 @@ export class Agent {
     const request = this.#open.get(id);
     if (request?.kind !== 'request' || request.hold) return;
     this.#close(request);
-    try {
-      request.resolve(request.ask.callback(null));
-    } catch (error) {
-      request.reject(error);
-    }
+    const { ask, runInContext } = request;
+    tellOf('miss', () => targetOf(ask));
+    new Promise<unknown>((resolve) => resolve(runInContext(() => ask.callback(null)))).then(
+      request.resolve,
+      request.reject,
+    );
   }
 
   #lose(id: number, reason: LossReason): void {
@@ -474,6 +491,15 @@ export class Agent {
     entry.unwatch?.();
     if (entry.hold) this.#reclaims.delete(entry);
   }
+}
+
+/** What the subscribers of `diagnostics_channel` are told of a request. */
+function targetOf({ name, mode }: Ask): object {
+  return { name, mode };
+}
+
+function endOf({ name, mode, steal, ifAvailable }: Ask, error: unknown): object {
+  return { name, mode, steal, ifAvailable, error };
 }
 
 function timedOut(ask: Ask, isRecovering: boolean): DOMException {

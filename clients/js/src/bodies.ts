@@ -56,8 +56,28 @@ export function pongBody(n: number): string {
 }
 
 export const ACK_BODY = '{"type":"ack"';
+export const BYE_BODY = '{"type":"bye"';
 
 /** The rest of a frame: its number, unless that is 0, and the highest number received. */
 export function frameTail(seq: number, ack: number): string {
   return seq > 0 ? `,"seq":${seq},"ack":${ack}}` : `,"ack":${ack}}`;
+}
+
+/** What a resume presents. */
+export interface Identity {
+  readonly session: string;
+  readonly secret: string;
+  /** How many numbered frames of the server have been processed. */
+  readonly received: Counter;
+}
+
+/** A number that threads may share. */
+export type Counter = Float64Array & { 0: number };
+
+const CLIENT_LABEL = 'lockhouse-js/0.1.0';
+
+/** The first frame of a connection. */
+export function helloText(credential: string | undefined, identity: Identity | undefined): string {
+  const resume = identity && { ...identity, received: identity.received[0] };
+  return JSON.stringify({ type: 'hello', client: CLIENT_LABEL, credential, ...(resume && { resume }) });
 }

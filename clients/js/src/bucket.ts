@@ -4,6 +4,7 @@ import { Claims } from './claims.js';
 import { domError } from './errors.js';
 import { clientClosed } from './lock.js';
 import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
+import { keepAlive } from './node.js';
 import { Offline } from './offline.js';
 import { setQuietTimeout } from './timers.js';
 
@@ -51,6 +52,8 @@ export class ConnectedBucket implements Bucket {
   readonly #idleMs: number;
   readonly #closing = new AbortController();
   #agent: Agent | undefined;
+  /** Lets the process end, which is kept for what is held or pending. */
+  #letGo: (() => void) | undefined;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
 
   /** A bucket that is connected for good has the `idleMs` Infinity. */
@@ -92,6 +95,8 @@ export class ConnectedBucket implements Bucket {
 
   #watch(isBusy: boolean): void {
     clearTimeout(this.#idleTimer);
+    this.#letGo?.();
+    this.#letGo = isBusy ? keepAlive() : undefined;
     if (isBusy || this.#idleMs === Infinity) return;
     this.#idleTimer = setQuietTimeout(() => {
       this.#agent?.close();

@@ -1,3 +1,4 @@
+import { type Adoptable, tellSessions, watchSessions } from './adoption.js';
 import { Agent } from './agent.js';
 import { type Bucket, ConnectedBucket, IDLE_MS } from './bucket.js';
 import { Caller } from './caller.js';
@@ -5,12 +6,14 @@ import type { Claims } from './claims.js';
 import { toUSVString } from './conversions.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError, reportException } from './errors.js';
+import { sayGoodbye } from './goodbye.js';
 import { type Key, Keys } from './key.js';
 import type { ExtendedLockManager, Source } from './lock-manager.js';
+import { SUBPROTOCOL, threads, unreferenced } from './node.js';
 import type { Offline } from './offline.js';
 import { currentPartition } from './partition.js';
 import { randomId } from './random.js';
-import type { ConnectionState, FetchLike, WebSocketConstructor } from './types.js';
+import type { ConnectionState, FetchLike, WebSocketConstructor, WebSocketLike } from './types.js';
 import { bucketOf, bucketUrl, fitting, scoped, serverUrl } from './url.js';
 
 /** How to connect. */
@@ -61,6 +64,14 @@ export interface Client extends Bucket {
    */
   bucket(name: string): Bucket;
   /**
+   * In Node: ends the locks that the clients of this worker have of the same server, at once when the worker
+   * exits. One that is terminated cannot do so itself, and leaves them to their lease. Without effect in
+   * browsers, where no worker leaves its locks.
+   *
+   * Throws a TypeError for anything that is not a Worker.
+   */
+  adopt(worker: Adoptable): void;
+  /**
    * Ends the client and all its buckets: locks are released, and everything pending rejects with an
    * AbortError.
    */
@@ -98,6 +109,8 @@ export class LockhouseClient implements Client {
   readonly #own: ConnectedBucket;
   /** All that are not closed, by name. */
   readonly #buckets = new Map<string, ConnectedBucket>();
+  /** What ends each adoption. */
+  readonly #adoptions = new Set<() => void>();
   #unwatch: () => void = () => {};
   #state: ConnectionState = 'connecting';
   #hasWarned = false;
@@ -148,9 +161,25 @@ export class LockhouseClient implements Client {
     return this.#bucket(bucket).source;
   }
 
+  adopt(worker: Adoptable): void {
+    if (!threads) return;
+    if (typeof worker?.once !== 'function' || !Number.isInteger(worker.threadId)) {
+      throw new TypeError('worker: not a Worker of node:worker_threads');
+    }
+    this.#admit();
+    const stop = watchSessions(worker, (url, identity) => {
+      this.#adoptions.delete(stop);
+      const { origin, pathname } = new URL(url);
+      if (origin !== this.#url.origin || pathname !== this.#url.pathname) return;
+      sayGoodbye(() => this.#dial(url), this.#keys, identity);
+    });
+    this.#adoptions.add(stop);
+  }
+
   close(): void {
     if (this.#state === 'closed') return;
     this.#unwatch();
+    for (const stop of this.#adoptions) stop();
     this.#state = 'closed';
     for (const bucket of [...this.#buckets.values()]) bucket.close();
     this.#announce('closed');
@@ -186,14 +215,19 @@ export class LockhouseClient implements Client {
 
   #connect(bucket: string, onbusy: (isBusy: boolean) => void): Agent {
     const url = scoped(this.#url, { bucket }).href;
-    const WebSocket = this.#WebSocket as WebSocketConstructor;
-    const agent = new Agent(this.#clientId, () => new WebSocket(url, 'lockhouse.v1'), this.#keys, {
+    const agent = new Agent(this.#clientId, () => this.#dial(url), this.#keys, {
+      identified: tellSessions(url),
       stateChanged: bucket === this.name ? (state) => this.#setState(state) : () => {},
       unreachable: (why, isLast) => this.#warn(why, isLast),
       busyChanged: onbusy,
     });
     agent.session.open();
     return agent;
+  }
+
+  #dial(url: string): WebSocketLike {
+    const WebSocket = this.#WebSocket as WebSocketConstructor;
+    return unreferenced(new WebSocket(url, SUBPROTOCOL));
   }
 
   #setState(state: ConnectionState): void {

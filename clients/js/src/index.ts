@@ -1,6 +1,7 @@
 // The public face of the package. `connect` gives a client of its own; `install` also puts it on
 // `navigator.locks`.
 
+export type { Adoptable } from './adoption.js';
 export type { Bucket } from './bucket.js';
 export type { CallOptions } from './caller.js';
 export type { Assignment, Claim, ClaimOptions, Claims } from './claims.js';

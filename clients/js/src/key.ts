@@ -1,3 +1,5 @@
+import { setQuietTimeout } from './timers.js';
+
 /**
  * What says who connects, where the server wants to know: an API key or a token. A function is asked for it
  * with each connection and each call, and a little before a token ends, so that it should give what something
@@ -42,6 +44,13 @@ export class Keys {
     return this.#next;
   }
 
+  /** Uses the key, at once if it is at hand. */
+  use(use: (key: string | undefined) => void, fail: (error: unknown) => void): void {
+    const key = this.now();
+    if (typeof key === 'object') key.then(use, fail);
+    else use(key);
+  }
+
   /** The server has refused a key: whoever wants one, the function is asked at most once a second from now on. */
   refused(): void {
     this.#nextMs = performance.now() + REFUSED_PAUSE_MS;
@@ -54,7 +63,7 @@ export class Keys {
 
   async #later(key: () => string | PromiseLike<string>): Promise<string> {
     const pauseMs = this.#nextMs - performance.now();
-    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    if (pauseMs > 0) await new Promise<void>((resolve) => setQuietTimeout(resolve, pauseMs));
     this.refused();
     return askFor(key);
   }

@@ -26,6 +26,11 @@ export class Outbox {
     return this.#acknowledged + this.#window.length - this.#head;
   }
 
+  /** Whether the other side has processed everything. */
+  get isEmpty(): boolean {
+    return this.#window.length === this.#head && !this.#hasBacklog();
+  }
+
   /** Whether no more requests should be taken; what ends them still may. */
   get isFull(): boolean {
     return this.#backlog.length - this.#backlogHead >= BACKLOG_FRAMES;

@@ -1,5 +1,5 @@
 import { Backoff } from './backoff.js';
-import { ACK_BODY, frameTail, pongBody } from './bodies.js';
+import { ACK_BODY, BYE_BODY, frameTail, helloText, type Identity, pongBody } from './bodies.js';
 import { domError, type LossReason } from './errors.js';
 import {
   count,
@@ -13,8 +13,10 @@ import {
   readWelcome,
   type Welcome,
 } from './frames.js';
+import { CLOSE_NORMAL, DIAL_TIMEOUT_MS, sayGoodbye } from './goodbye.js';
 import { type Keys, REFUSED_PAUSE_MS } from './key.js';
 import { Lease } from './lease.js';
+import { keepAlive, newCounter, onExit } from './node.js';
 import { Outbox } from './outbox.js';
 import { setQuietTimeout } from './timers.js';
 import type { ConnectionState, WebSocketLike } from './types.js';
@@ -36,22 +38,16 @@ export interface SessionUser {
    */
   ended(reason: LossReason, failure?: Error): void;
   noticed(notice: Notice): void;
+  /** A session has begun or goes on, or there is none any more. */
+  identified(identity: Identity | undefined): void;
   stateChanged(state: ConnectionState): void;
   /** A connection ended before any was open; another is about to be tried, unless this was the last. */
   unreachable(why: string, isLast: boolean): void;
 }
 
-interface Identity {
-  readonly session: string;
-  readonly secret: string;
-}
-
-const CLIENT_LABEL = 'lockhouse-js/0.1.0';
-const DIAL_TIMEOUT_MS = 10_000;
 const ACK_AFTER = 64;
 const SILENT_HEARTBEATS = 3;
 
-const CLOSE_NORMAL = 1000;
 /** What a WebSocket reports when the connection broke. */
 const CLOSE_ABNORMAL = 1006;
 /** Any code but 1000 and 1001 leaves the session to its lease, to be resumed. */
@@ -88,7 +84,6 @@ export class Session {
   /** By the monotonic clock. */
   #recoveredAtMs = 0;
   #outbox = new Outbox();
-  #received = 0;
   #unreported = 0;
   #heardAtMs = 0;
   /** When the session is to be resumed with another key, by the monotonic clock. */
@@ -98,6 +93,9 @@ export class Session {
   #lastFatal = '';
   /** Why the server takes nothing from this client any more. */
   #denial: string | undefined;
+  /** Lets the process end, which is kept for what the lost connection has not delivered. */
+  #letGo: (() => void) | undefined;
+  #unlist: () => void = () => {};
   #dialTimer: ReturnType<typeof setTimeout> | undefined;
   #watchTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -109,6 +107,7 @@ export class Session {
 
   /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
   open(): void {
+    this.#unlist = onExit(this);
     this.#connect(this.#dial());
   }
 
@@ -176,12 +175,29 @@ export class Session {
     const socket = this.#greeted ? this.#socket : undefined;
     this.#hangUp(CLOSE_NORMAL);
     clearTimeout(this.#watchTimer);
-    this.#identity = undefined;
-    if (left && !socket) this.#sayGoodbye(left);
+    this.#identify(undefined);
+    if (left && !socket) sayGoodbye(this.#dial, this.#keys, left);
     // The connection may have broken before the close got through.
-    if (left && socket)
-      socket.onclose = (event: { readonly code: number }) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
+    if (left && socket) {
+      // Keeps the process for what is still to be written.
+      const timer = setTimeout(() => {}, DIAL_TIMEOUT_MS);
+      socket.onclose = (event: { readonly code: number }) => {
+        clearTimeout(timer);
+        if (event.code === CLOSE_ABNORMAL) sayGoodbye(this.#dial, this.#keys, left);
+      };
+    }
     this.#setState('closed');
+  }
+
+  /** The process ends: what has been released while the connection is lost keeps it for a lease at most. */
+  linger(): void {
+    if (!this.#identity || this.#greeted || this.#outbox.isEmpty || this.isOverdue()) return;
+    this.#letGo ??= keepAlive();
+  }
+
+  /** Says goodbye at the exit of the process, which leaves no time for anything else. */
+  leave(): void {
+    if (this.#greeted) this.#transmit(BYE_BODY, 0);
   }
 
   get state(): ConnectionState {
@@ -216,7 +232,7 @@ export class Session {
     socket.onmessage = (event: { readonly data: unknown }) => this.#receive(event.data);
     socket.onerror = () => {};
     socket.onclose = (event: { readonly code: number }) => this.#closed(event.code);
-    this.#dialTimer = setTimeout(() => this.#notAnswered(), DIAL_TIMEOUT_MS);
+    this.#dialTimer = setQuietTimeout(() => this.#notAnswered(), DIAL_TIMEOUT_MS);
   }
 
   #notAnswered(): void {
@@ -225,24 +241,16 @@ export class Session {
   }
 
   #openSession(socket: WebSocketLike): void {
-    this.#withKey(
+    this.#keys.use(
       (key) => socket === this.#socket && this.#sayHello(socket, key),
       (error) => socket === this.#socket && this.#keyless(error),
     );
   }
 
-  /** A key that is at hand is used at once. */
-  #withKey(use: (key: string | undefined) => void, fail: (error: unknown) => void): void {
-    const key = this.#keys.now();
-    if (typeof key === 'object') key.then(use, fail);
-    else use(key);
-  }
-
   #sayHello(socket: WebSocketLike, key: string | undefined): void {
     if (this.isOverdue()) return;
-    const resume = this.#identity && { ...this.#identity, received: this.#received };
     this.#lease.helloSent();
-    socket.send(helloText(key, resume));
+    socket.send(helloText(key, this.#identity));
   }
 
   /** The source of the keys has none at the moment. */
@@ -287,10 +295,9 @@ export class Session {
   }
 
   #countIn(frame: RawFrame): void {
-    if (count(frame, 'seq') !== this.#received + 1) {
-      throw new ProtocolError(`seq ${String(frame.seq)} where ${this.#received + 1} was due`);
-    }
-    this.#received += 1;
+    const due = this.#received + 1;
+    if (count(frame, 'seq') !== due) throw new ProtocolError(`seq ${String(frame.seq)} where ${due} was due`);
+    if (this.#identity) this.#identity.received[0] = due;
     this.#unreported += 1;
   }
 
@@ -303,7 +310,8 @@ export class Session {
     if (this.#state === 'closed') return;
     this.#keys.taken();
     clearTimeout(this.#dialTimer);
-    this.#identity = { session: welcome.session, secret: welcome.secret };
+    const received = this.#identity?.received ?? newCounter();
+    this.#identify({ session: welcome.session, secret: welcome.secret, received });
     this.#epoch = welcome.epoch;
     this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
     this.#frameBytes = welcome.frameBytes;
@@ -314,6 +322,8 @@ export class Session {
     this.#greeted = true;
     if (welcome.resumed) this.#resume(welcome.received);
     else this.#user.begun();
+    this.#letGo?.();
+    this.#letGo = undefined;
     this.#watch();
     this.#setState('open');
   }
@@ -424,38 +434,29 @@ export class Session {
   }
 
   #forget(): void {
-    this.#identity = undefined;
+    this.#identify(undefined);
+    this.#letGo?.();
+    this.#letGo = undefined;
     this.#lease = this.#lease.successor();
     this.#outbox = new Outbox();
-    this.#received = 0;
     this.#unreported = 0;
   }
 
   #reconnect(leastMs = 0): void {
     if (this.#state === 'closed' || this.#asleep || this.#socket) return;
     clearTimeout(this.#dialTimer);
-    this.#dialTimer = setTimeout(() => this.#redial(), Math.max(leastMs, this.#backoff.nextMs()));
+    this.#dialTimer = setQuietTimeout(() => this.#redial(), Math.max(leastMs, this.#backoff.nextMs()));
     this.#watch();
     this.#setState('lost');
   }
 
-  /**
-   * While the connection is down the server would keep the session for its lease: resumes it once more, only
-   * to end it.
-   */
-  #sayGoodbye(identity: Identity): void {
-    try {
-      const socket = this.#dial();
-      const timer = setTimeout(() => socket.close(CLOSE_NORMAL), DIAL_TIMEOUT_MS);
-      const resume = { ...identity, received: this.#received };
-      const hello = (key: string | undefined) => socket.send(helloText(key, resume));
-      socket.onopen = () => this.#withKey(hello, () => socket.close(CLOSE_NORMAL));
-      socket.onmessage = () => socket.close(CLOSE_NORMAL);
-      socket.onerror = () => {};
-      socket.onclose = () => clearTimeout(timer);
-    } catch {
-      // No connection is left for the close; the lease will end the session.
-    }
+  get #received(): number {
+    return this.#identity?.received[0] ?? 0;
+  }
+
+  #identify(identity: Identity | undefined): void {
+    this.#identity = identity;
+    this.#user.identified(identity);
   }
 
   #redial(): void {
@@ -493,14 +494,9 @@ export class Session {
     if (this.#state === 'closed' || this.#state === state) return;
     if (this.#state === 'connecting' && state === 'lost') return;
     this.#state = state;
+    if (state === 'closed') this.#unlist();
     this.#user.stateChanged(state);
   }
-}
-
-type Resume = Identity & { readonly received: number };
-
-function helloText(credential: string | undefined, resume: Resume | undefined): string {
-  return JSON.stringify({ type: 'hello', client: CLIENT_LABEL, credential, ...(resume && { resume }) });
 }
 
 function refusedByServer(code: number, message: string): DOMException {

@@ -1,3 +1,4 @@
+import { type Identity } from './bodies.js';
 import type { Keys } from './key.js';
 import { Hold, type Lock } from './lock.js';
 import { Session } from './session.js';
@@ -20,6 +21,8 @@ export interface Ask {
 }
 /** The user of an agent: it is notified of events. */
 export interface AgentUser {
+    /** As {@link SessionUser.identified}. */
+    identified(identity: Identity | undefined): void;
     stateChanged(state: ConnectionState): void;
     /** As {@link SessionUser.unreachable}. */
     unreachable(why: string, isLast: boolean): void;

@@ -19,5 +19,19 @@ export declare function releaseBody(id: number): string;
 export declare function queryBody(id: number): string;
 export declare function pongBody(n: number): string;
 export declare const ACK_BODY = "{\"type\":\"ack\"";
+export declare const BYE_BODY = "{\"type\":\"bye\"";
 /** The rest of a frame: its number, unless that is 0, and the highest number received. */
 export declare function frameTail(seq: number, ack: number): string;
+/** What a resume presents. */
+export interface Identity {
+    readonly session: string;
+    readonly secret: string;
+    /** How many numbered frames of the server have been processed. */
+    readonly received: Counter;
+}
+/** A number that threads may share. */
+export type Counter = Float64Array & {
+    0: number;
+};
+/** The first frame of a connection. */
+export declare function helloText(credential: string | undefined, identity: Identity | undefined): string;

@@ -1,3 +1,4 @@
+import { type Adoptable } from './adoption.js';
 import { type Bucket } from './bucket.js';
 import type { Claims } from './claims.js';
 import { type Key } from './key.js';
@@ -51,6 +52,14 @@ export interface Client extends Bucket {
      */
     bucket(name: string): Bucket;
     /**
+     * In Node: ends the locks that the clients of this worker have of the same server, at once when the worker
+     * exits. One that is terminated cannot do so itself, and leaves them to their lease. Without effect in
+     * browsers, where no worker leaves its locks.
+     *
+     * Throws a TypeError for anything that is not a Worker.
+     */
+    adopt(worker: Adoptable): void;
+    /**
      * Ends the client and all its buckets: locks are released, and everything pending rejects with an
      * AbortError.
      */
@@ -80,5 +89,6 @@ export declare class LockhouseClient implements Client {
     bucket(name: string): Bucket;
     /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
     source(bucket: string): Source;
+    adopt(worker: Adoptable): void;
     close(): void;
 }

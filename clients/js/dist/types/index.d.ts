@@ -1,3 +1,4 @@
+export type { Adoptable } from './adoption.js';
 export type { Bucket } from './bucket.js';
 export type { CallOptions } from './caller.js';
 export type { Assignment, Claim, ClaimOptions, Claims } from './claims.js';

@@ -17,6 +17,8 @@ export declare class Keys {
      * a TypeError for what is no key.
      */
     now(): string | undefined | Promise<string>;
+    /** Uses the key, at once if it is at hand. */
+    use(use: (key: string | undefined) => void, fail: (error: unknown) => void): void;
     /** The server has refused a key: whoever wants one, the function is asked at most once a second from now on. */
     refused(): void;
     /** The server has taken a key. */

@@ -6,6 +6,8 @@ export declare class Outbox {
     #private;
     /** The number of the last frame that was given one. */
     get lastSeq(): number;
+    /** Whether the other side has processed everything. */
+    get isEmpty(): boolean;
     /** Whether no more requests should be taken; what ends them still may. */
     get isFull(): boolean;
     /** Numbers the body and keeps it until it is acknowledged. Returns its number, or 0 if it has to wait. */

@@ -1,3 +1,4 @@
+import { type Identity } from './bodies.js';
 import { type LossReason } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
 import { type Keys } from './key.js';
@@ -20,6 +21,8 @@ export interface SessionUser {
      */
     ended(reason: LossReason, failure?: Error): void;
     noticed(notice: Notice): void;
+    /** A session has begun or goes on, or there is none any more. */
+    identified(identity: Identity | undefined): void;
     stateChanged(state: ConnectionState): void;
     /** A connection ended before any was open; another is about to be tried, unless this was the last. */
     unreachable(why: string, isLast: boolean): void;
@@ -57,6 +60,10 @@ export declare class Session {
     wake(): void;
     /** Ends the session for good, on the server too if it can be reached now. */
     close(): void;
+    /** The process ends: what has been released while the connection is lost keeps it for a lease at most. */
+    linger(): void;
+    /** Says goodbye at the exit of the process, which leaves no time for anything else. */
+    leave(): void;
     get state(): ConnectionState;
     /** Why a session that is closed takes nothing more. */
     get closedError(): DOMException;

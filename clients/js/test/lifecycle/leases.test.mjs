@@ -49,12 +49,10 @@ if (!native) {
       await grantedByLease(t, waiter, start);
     });
 
-    test('WL-040 a process that exits without closing its client keeps its lock until its lease ends', async (t) => {
+    test('WL-040 a process that exits without closing its client frees its lock at once', async (t) => {
       const { holder, waiter } = await pair(t);
-      const start = Date.now();
       holder.exit().catch(() => {});
-      await holder.ended;
-      await grantedByLease(t, waiter, start);
+      await waiter.wait('waiting', 'granted', 1000);
     });
 
     test('WL-039 the tab of a killed browser keeps its lock until its lease ends', async (t) => {

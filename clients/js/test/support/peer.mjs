@@ -89,6 +89,7 @@ export function scriptedPeer() {
     close(code) {
       this.connection.closeCode = code;
       arrivals.emit('close');
+      setImmediate(() => this.onclose?.({ code }));
     }
   }
   return {

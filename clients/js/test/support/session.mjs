@@ -25,11 +25,12 @@ export function start(t, options = {}) {
     onstate: (state) => states.push(state),
     ...options,
   });
-  // A real socket keeps the process alive; the scripted one cannot.
+  // No client keeps the process alive for what a test waits for.
   const alive = setInterval(() => {}, 1_000);
   t.after(() => {
     clearInterval(alive);
     client.close();
+    return turn();
   });
   return { peer, client, states, warnings, locks: client.locks };
 }
