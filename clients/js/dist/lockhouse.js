@@ -517,30 +517,32 @@ var Hold = class {
   /** From when on its longest hold counts. */
   grantedAt = now();
   #token;
-  #checkLease;
+  /** Ends the hold here if it is over by a deadline. */
+  #check;
   /** Called with the error of the loss, once it is announced. */
   onloss;
   #loss;
   /** What the signal is aborted with: the loss of this lock, or of one that it is of no use without. */
   #abortReason;
   #controller;
-  constructor(name, mode, token, ticket, checkLease) {
+  constructor(name, mode, token, ticket, check) {
     this.name = name;
     this.mode = mode;
     this.ticket = ticket;
     this.#token = token;
-    this.#checkLease = checkLease;
+    this.#check = check;
   }
   /** The error of the loss, once the lock is lost. */
   get loss() {
     return this.#loss;
   }
   get token() {
-    this.#checkLease();
+    this.#check();
     if (this.#loss) throw this.#loss;
     return this.#token;
   }
   get signal() {
+    this.#check();
     this.#controller ??= new AbortController();
     if (this.#abortReason) this.#controller.abort(this.#abortReason);
     return this.#controller.signal;
@@ -600,7 +602,8 @@ var HeldLock = class extends Lock {
   }
   /**
    * Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release
-   * does not abort it.
+   * does not abort it. Reading this property also looks at the clocks: after the thread was busy for long,
+   * `lock.signal.aborted` says what no event could yet.
    */
   get signal() {
     return this.#hold.signal;
@@ -814,6 +817,18 @@ function checked(key) {
 }
 
 // src/outbox.ts
+var Posted = class {
+  #outbox;
+  #seq;
+  constructor(outbox, seq) {
+    this.#outbox = outbox;
+    this.#seq = seq;
+  }
+  /** Whether it has been sent, so that the server may have it. */
+  get wasSent() {
+    return this.#seq <= this.#outbox.lastSent;
+  }
+};
 var WINDOW_FRAMES = 4096;
 var WINDOW_UNITS = 1 << 20;
 var BACKLOG_FRAMES = 262144;
@@ -823,6 +838,9 @@ var Outbox = class {
   #head = 0;
   #windowUnits = 0;
   #acknowledged = 0;
+  /** The number of the last frame that has one or will have one. */
+  #lastAdded = 0;
+  #lastSent = 0;
   #backlog = [];
   #backlogHead = 0;
   /** The number of the last frame that was given one. */
@@ -837,13 +855,20 @@ var Outbox = class {
   get isFull() {
     return this.#backlog.length - this.#backlogHead >= BACKLOG_FRAMES;
   }
-  /** Numbers the body and keeps it until it is acknowledged. Returns its number, or 0 if it has to wait. */
-  number(body) {
-    if (this.#hasBacklog() || !this.#hasCapacity()) {
-      this.#backlog.push({ body, numbered: true });
-      return 0;
-    }
-    return this.#keep(body);
+  /** The number of the last frame that was sent. */
+  get lastSent() {
+    return this.#lastSent;
+  }
+  /** Keeps the body until it is acknowledged. Returns its number, which is above {@link lastSeq} if it waits. */
+  add(body) {
+    this.#lastAdded += 1;
+    if (this.#hasBacklog() || !this.#hasCapacity()) this.#backlog.push({ body, numbered: true });
+    else this.#keep(body);
+    return this.#lastAdded;
+  }
+  /** The frame of this number is being sent. */
+  sent(seq) {
+    this.#lastSent = Math.max(this.#lastSent, seq);
   }
   /** Puts an unnumbered body behind what waits. Returns false if nothing does, so that it may be sent at once. */
   queueBehind(body) {
@@ -953,14 +978,14 @@ var Session = class {
     this.#connect(this.#dial());
   }
   /**
-   * Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it
-   * in.
+   * Sends a numbered frame, given without its closing brace. Returns undefined if there is no session to send
+   * it in.
    */
   post(body) {
-    if (!this.#identity || this.isOverdue()) return false;
-    const seq = this.#outbox.number(body);
-    if (seq > 0 && this.#greeted) this.#transmit(body, seq);
-    return true;
+    if (!this.#identity || this.isOverdue()) return void 0;
+    const seq = this.#outbox.add(body);
+    if (this.#greeted && seq <= this.#outbox.lastSeq) this.#transmit(body, seq);
+    return new Posted(this.#outbox, seq);
   }
   /**
    * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
@@ -1179,6 +1204,7 @@ var Session = class {
   }
   #transmit(body, seq) {
     this.#unreported = 0;
+    this.#outbox.sent(seq);
     this.#socket?.send(body + frameTail(seq, this.#received));
   }
   #closed(code) {
@@ -1422,14 +1448,14 @@ var Agent = class {
           reject(error);
         },
         hold: void 0,
-        asked: false,
+        posted: void 0,
         unwatch: void 0
       };
       this.#add(request);
       if (ask.signal || ask.loss || ask.timeout !== void 0) this.#watch(request);
       tellOf("start", () => targetOf(ask));
       if (!this.#isJoined) this.#join();
-      request.asked = this.#session.post(body);
+      request.posted = this.#session.post(body);
     });
   }
   /** Asks for a snapshot: https://w3c.github.io/web-locks/#snapshot-the-lock-state */
@@ -1548,7 +1574,7 @@ var Agent = class {
     request.unwatch?.();
     const { ask, runInContext } = request;
     const { name, mode, callback, wrap } = ask;
-    const hold = new Hold(name, mode, token, ticket, () => this.#isOverdue());
+    const hold = new Hold(name, mode, token, ticket, () => this.#isOver(request, hold));
     request.hold = hold;
     tellOf("grant", () => targetOf(ask));
     const waiting = new Promise((resolve) => resolve(runInContext(() => callback(wrap(hold)))));
@@ -1572,9 +1598,19 @@ var Agent = class {
    * settled already.
    */
   #release(request, hold) {
-    if (this.#isOverdue() || hold.loss) return false;
+    if (this.#isOver(request, hold)) return false;
     this.#close(request);
     this.#session.post(releaseBody(request.id));
+    return true;
+  }
+  /** Whether the lock is lost; it is lost here if its longest hold is over, whatever the server says. */
+  #isOver(request, hold) {
+    if (this.#isOverdue() || hold.loss) return true;
+    const { maxHold } = request.ask;
+    const isOpen = this.#open.get(request.id) === request;
+    if (!isOpen || maxHold === void 0 || elapsedMs(hold.grantedAt) < maxHold) return false;
+    this.#session.post(releaseBody(request.id));
+    this.#reportLoss([request], "expired");
     return true;
   }
   #callBackWithNull(id) {
@@ -1593,7 +1629,7 @@ var Agent = class {
     if (request?.kind === "request" && request.hold) this.#reportLoss([request], reason);
   }
   #join() {
-    this.#isJoined = this.#session.post(joinBody(this.#number, this.#clientId));
+    this.#isJoined = this.#session.post(joinBody(this.#number, this.#clientId)) !== void 0;
   }
   /**
    * Of all that is sent here only a join is answered with an error that names no request. What waits for the
@@ -1644,7 +1680,7 @@ var Agent = class {
     for (const entry of this.#open.values()) {
       if (entry.kind === "query") this.#session.ask(queryBody(entry.id));
       else if (entry.hold) this.#reclaim(entry, entry.hold);
-      else entry.asked = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
+      else entry.posted = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
     }
   }
   #reclaim({ id, ask }, hold) {
@@ -1710,7 +1746,7 @@ var Agent = class {
       if (request.kind === "query") continue;
       if (request.hold) {
         if (!kept?.has(request)) held.push(request);
-      } else if (failure2 || request.ask.steal && request.asked) {
+      } else if (failure2 || request.ask.steal && request.posted?.wasSent) {
         this.#close(request);
         request.reject(failure2 ?? outcomeUnknown(request.ask));
       }

@@ -7,6 +7,7 @@ import { elapsedMs, type Lease } from './lease.js';
 import { clientClosed, Hold, type Lock } from './lock.js';
 import { utf8Length } from './names.js';
 import { captureContext, tellOf } from './node.js';
+import type { Posted } from './outbox.js';
 import { Reclaims } from './reclaim.js';
 import { Session } from './session.js';
 import { TaskQueue } from './tasks.js';
@@ -39,8 +40,8 @@ interface Request {
   readonly resolve: (value: unknown) => void;
   readonly reject: (reason: unknown) => void;
   hold: Hold | undefined;
-  /** Whether a server may have seen it. */
-  asked: boolean;
+  /** The frame that asks in the present session. */
+  posted: Posted | undefined;
   /** Stops listening to the signal and the clock, if there is either. */
   unwatch: (() => void) | undefined;
 }
@@ -137,14 +138,14 @@ export class Agent {
           reject(error);
         },
         hold: undefined,
-        asked: false,
+        posted: undefined,
         unwatch: undefined,
       };
       this.#add(request);
       if (ask.signal || ask.loss || ask.timeout !== undefined) this.#watch(request);
       tellOf('start', () => targetOf(ask));
       if (!this.#isJoined) this.#join();
-      request.asked = this.#session.post(body);
+      request.posted = this.#session.post(body);
     });
   }
 
@@ -278,7 +279,7 @@ export class Agent {
     request.unwatch?.();
     const { ask, runInContext } = request;
     const { name, mode, callback, wrap } = ask;
-    const hold = new Hold(name, mode, token, ticket, () => this.#isOverdue());
+    const hold = new Hold(name, mode, token, ticket, () => this.#isOver(request, hold));
     request.hold = hold;
     tellOf('grant', () => targetOf(ask));
     const waiting = new Promise<unknown>((resolve) => resolve(runInContext(() => callback(wrap(hold)))));
@@ -304,9 +305,20 @@ export class Agent {
    * settled already.
    */
   #release(request: Request, hold: Hold): boolean {
-    if (this.#isOverdue() || hold.loss) return false;
+    if (this.#isOver(request, hold)) return false;
     this.#close(request);
     this.#session.post(releaseBody(request.id));
+    return true;
+  }
+
+  /** Whether the lock is lost; it is lost here if its longest hold is over, whatever the server says. */
+  #isOver(request: Request, hold: Hold): boolean {
+    if (this.#isOverdue() || hold.loss) return true;
+    const { maxHold } = request.ask;
+    const isOpen = this.#open.get(request.id) === request;
+    if (!isOpen || maxHold === undefined || elapsedMs(hold.grantedAt) < maxHold) return false;
+    this.#session.post(releaseBody(request.id));
+    this.#reportLoss([request], 'expired');
     return true;
   }
 
@@ -329,7 +341,7 @@ export class Agent {
   }
 
   #join(): void {
-    this.#isJoined = this.#session.post(joinBody(this.#number, this.#clientId));
+    this.#isJoined = this.#session.post(joinBody(this.#number, this.#clientId)) !== undefined;
   }
 
   /**
@@ -385,7 +397,7 @@ export class Agent {
     for (const entry of this.#open.values()) {
       if (entry.kind === 'query') this.#session.ask(queryBody(entry.id));
       else if (entry.hold) this.#reclaim(entry, entry.hold);
-      else entry.asked = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
+      else entry.posted = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
     }
   }
 
@@ -458,7 +470,7 @@ export class Agent {
       if (request.kind === 'query') continue;
       if (request.hold) {
         if (!kept?.has(request)) held.push(request);
-      } else if (failure || (request.ask.steal && request.asked)) {
+      } else if (failure || (request.ask.steal && request.posted?.wasSent)) {
         this.#close(request);
         request.reject(failure ?? outcomeUnknown(request.ask));
       }

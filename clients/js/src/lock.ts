@@ -14,7 +14,8 @@ export class Hold {
   /** From when on its longest hold counts. */
   readonly grantedAt: Mark = now();
   readonly #token: number;
-  readonly #checkLease: () => void;
+  /** Ends the hold here if it is over by a deadline. */
+  readonly #check: () => void;
   /** Called with the error of the loss, once it is announced. */
   onloss: ((loss: LockLostError) => void) | undefined;
   #loss: LockLostError | undefined;
@@ -22,12 +23,12 @@ export class Hold {
   #abortReason: LockLostError | undefined;
   #controller: AbortController | undefined;
 
-  constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, checkLease: () => void) {
+  constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, check: () => void) {
     this.name = name;
     this.mode = mode;
     this.ticket = ticket;
     this.#token = token;
-    this.#checkLease = checkLease;
+    this.#check = check;
   }
 
   /** The error of the loss, once the lock is lost. */
@@ -36,12 +37,13 @@ export class Hold {
   }
 
   get token(): number {
-    this.#checkLease();
+    this.#check();
     if (this.#loss) throw this.#loss;
     return this.#token;
   }
 
   get signal(): AbortSignal {
+    this.#check();
     this.#controller ??= new AbortController();
     if (this.#abortReason) this.#controller.abort(this.#abortReason);
     return this.#controller.signal;
@@ -136,7 +138,8 @@ export class HeldLock extends Lock {
 
   /**
    * Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release
-   * does not abort it.
+   * does not abort it. Reading this property also looks at the clocks: after the thread was busy for long,
+   * `lock.signal.aborted` says what no event could yet.
    */
   get signal(): AbortSignal {
     return this.#hold.signal;

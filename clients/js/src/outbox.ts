@@ -4,6 +4,22 @@ interface Waiting {
   readonly numbered: boolean;
 }
 
+/** A numbered frame that has been posted. */
+export class Posted {
+  readonly #outbox: Outbox;
+  readonly #seq: number;
+
+  constructor(outbox: Outbox, seq: number) {
+    this.#outbox = outbox;
+    this.#seq = seq;
+  }
+
+  /** Whether it has been sent, so that the server may have it. */
+  get wasSent(): boolean {
+    return this.#seq <= this.#outbox.lastSent;
+  }
+}
+
 const WINDOW_FRAMES = 4_096;
 const WINDOW_UNITS = 1 << 20;
 const BACKLOG_FRAMES = 262_144;
@@ -18,6 +34,9 @@ export class Outbox {
   #head = 0;
   #windowUnits = 0;
   #acknowledged = 0;
+  /** The number of the last frame that has one or will have one. */
+  #lastAdded = 0;
+  #lastSent = 0;
   #backlog: Waiting[] = [];
   #backlogHead = 0;
 
@@ -36,13 +55,22 @@ export class Outbox {
     return this.#backlog.length - this.#backlogHead >= BACKLOG_FRAMES;
   }
 
-  /** Numbers the body and keeps it until it is acknowledged. Returns its number, or 0 if it has to wait. */
-  number(body: string): number {
-    if (this.#hasBacklog() || !this.#hasCapacity()) {
-      this.#backlog.push({ body, numbered: true });
-      return 0;
-    }
-    return this.#keep(body);
+  /** The number of the last frame that was sent. */
+  get lastSent(): number {
+    return this.#lastSent;
+  }
+
+  /** Keeps the body until it is acknowledged. Returns its number, which is above {@link lastSeq} if it waits. */
+  add(body: string): number {
+    this.#lastAdded += 1;
+    if (this.#hasBacklog() || !this.#hasCapacity()) this.#backlog.push({ body, numbered: true });
+    else this.#keep(body);
+    return this.#lastAdded;
+  }
+
+  /** The frame of this number is being sent. */
+  sent(seq: number): void {
+    this.#lastSent = Math.max(this.#lastSent, seq);
   }
 
   /** Puts an unnumbered body behind what waits. Returns false if nothing does, so that it may be sent at once. */

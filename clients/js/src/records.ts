@@ -2,7 +2,7 @@ import { instantIfAny, instantOf, textOf, tokenOf } from './answers.js';
 import type { ProblemBody } from './problems.js';
 import type { LockMode } from './types.js';
 
-/** Names a record: what kind it is of, and its id. */
+/** Names a record: what kind it is of, at most 64 characters, and its id, at most 256. */
 export interface RecordKey {
   readonly kind: string;
   readonly id: string;

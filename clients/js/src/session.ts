@@ -17,7 +17,7 @@ import { CLOSE_NORMAL, DIAL_TIMEOUT_MS, sayGoodbye } from './goodbye.js';
 import { type Keys, REFUSED_PAUSE_MS } from './key.js';
 import { Lease } from './lease.js';
 import { keepAlive, newCounter, onExit } from './node.js';
-import { Outbox } from './outbox.js';
+import { Outbox, Posted } from './outbox.js';
 import { setQuietTimeout } from './timers.js';
 import type { ConnectionState, WebSocketLike } from './types.js';
 
@@ -112,14 +112,14 @@ export class Session {
   }
 
   /**
-   * Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it
-   * in.
+   * Sends a numbered frame, given without its closing brace. Returns undefined if there is no session to send
+   * it in.
    */
-  post(body: string): boolean {
-    if (!this.#identity || this.isOverdue()) return false;
-    const seq = this.#outbox.number(body);
-    if (seq > 0 && this.#greeted) this.#transmit(body, seq);
-    return true;
+  post(body: string): Posted | undefined {
+    if (!this.#identity || this.isOverdue()) return undefined;
+    const seq = this.#outbox.add(body);
+    if (this.#greeted && seq <= this.#outbox.lastSeq) this.#transmit(body, seq);
+    return new Posted(this.#outbox, seq);
   }
 
   /**
@@ -367,6 +367,7 @@ export class Session {
 
   #transmit(body: string, seq: number): void {
     this.#unreported = 0;
+    this.#outbox.sent(seq);
     this.#socket?.send(body + frameTail(seq, this.#received));
   }
 

@@ -97,6 +97,28 @@ describe('resume', () => {
     assert.equal(await steal, 'taken');
   });
 
+  test('a steal that was asked for while the connection was lost, and so never sent, is sent in a fresh session', async (t) => {
+    const opened = await open(t);
+    opened.server.cut();
+    const steal = opened.locks.request('a', { steal: true }, () => 'taken');
+    const server = await opened.peer.connection();
+    server.welcome({ session: 's2', epoch: 'e2' });
+    await server.next('join');
+    const { id, steal: isSteal } = await server.next('request');
+    assert.equal(isSteal, true);
+    server.send({ type: 'granted', seq: 1, id, token: 1 });
+    assert.equal(await steal, 'taken');
+  });
+
+  test('a steal that was sent once, and not again before the session ended, may have happened', async (t) => {
+    const opened = await open(t);
+    const steal = opened.locks.request('a', { steal: true }, () => {});
+    opened.server.cut();
+    const server = await opened.peer.connection();
+    server.welcome({ session: 's2', epoch: 'e2' });
+    await assert.rejects(steal, /outcome unknown/);
+  });
+
   for (const [code, reason] of [
     [4408, 'expired'],
     [4401, 'denied'],
@@ -142,6 +164,39 @@ describe('leases', () => {
     const { server } = await open(t);
     server.send({ type: 'ping', n: 1, answered: 0 });
     assert.deepEqual(server.frames.at(-1), { type: 'pong', n: 1, ack: 0 });
+  });
+
+  /** Blocks the thread, so that no timer and no message is handled meanwhile. */
+  const block = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+
+  test('past the deadline the signal of a lock is aborted, also where the thread was blocked', async (t) => {
+    const opened = await open(t, { leaseMs: 200 });
+    const { lock, released } = await hold(opened, 'a', 7, 1);
+    assert.equal(lock.signal.aborted, false);
+    block(250);
+    assert.deepEqual([lock.signal.aborted, lock.signal.reason.reason], [true, 'expired']);
+    await assert.rejects(released, { name: 'AbortError', reason: 'expired' });
+  });
+
+  test('past its longest hold, too, and the server is told that the lock is not held', async (t) => {
+    const opened = await open(t);
+    const { id, lock, released } = await hold(opened, 'a', 7, 1, { maxHold: 100 });
+    const other = await hold(opened, 'b', 8, 2);
+    assert.equal(lock.signal.aborted, false);
+    block(120);
+    assert.deepEqual([lock.signal.aborted, lock.signal.reason.reason], [true, 'expired']);
+    assert.throws(() => lock.fencingToken, { name: 'AbortError' });
+    await assert.rejects(released, { name: 'AbortError', reason: 'expired' });
+    assert.equal((await opened.server.next('release')).id, id);
+    assert.deepEqual([other.lock.signal.aborted, other.lock.fencingToken], [false, 8]);
+  });
+
+  test('past its longest hold a callback that ends well has still lost the lock', async (t) => {
+    const opened = await open(t);
+    const { released, release } = await hold(opened, 'a', 7, 1, { maxHold: 100 });
+    block(120);
+    release('done');
+    await assert.rejects(released, { name: 'AbortError', reason: 'expired' });
   });
 
   test('past the deadline by the wall clock nothing is called back: the session is over, and a new one asks again', async (t) => {

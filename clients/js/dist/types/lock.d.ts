@@ -13,7 +13,7 @@ export declare class Hold {
     readonly grantedAt: Mark;
     /** Called with the error of the loss, once it is announced. */
     onloss: ((loss: LockLostError) => void) | undefined;
-    constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, checkLease: () => void);
+    constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, check: () => void);
     /** The error of the loss, once the lock is lost. */
     get loss(): LockLostError | undefined;
     get token(): number;
@@ -56,7 +56,8 @@ export declare class HeldLock extends Lock {
     protected constructor(...internal: unknown[]);
     /**
      * Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release
-     * does not abort it.
+     * does not abort it. Reading this property also looks at the clocks: after the thread was busy for long,
+     * `lock.signal.aborted` says what no event could yet.
      */
     get signal(): AbortSignal;
     /**

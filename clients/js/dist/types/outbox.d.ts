@@ -1,3 +1,10 @@
+/** A numbered frame that has been posted. */
+export declare class Posted {
+    #private;
+    constructor(outbox: Outbox, seq: number);
+    /** Whether it has been sent, so that the server may have it. */
+    get wasSent(): boolean;
+}
 /**
  * The numbered frames of one session on their way out: those sent but not acknowledged (the window, which a
  * resume sends again), and behind them, in order, those that wait for a place in it.
@@ -10,8 +17,12 @@ export declare class Outbox {
     get isEmpty(): boolean;
     /** Whether no more requests should be taken; what ends them still may. */
     get isFull(): boolean;
-    /** Numbers the body and keeps it until it is acknowledged. Returns its number, or 0 if it has to wait. */
-    number(body: string): number;
+    /** The number of the last frame that was sent. */
+    get lastSent(): number;
+    /** Keeps the body until it is acknowledged. Returns its number, which is above {@link lastSeq} if it waits. */
+    add(body: string): number;
+    /** The frame of this number is being sent. */
+    sent(seq: number): void;
     /** Puts an unnumbered body behind what waits. Returns false if nothing does, so that it may be sent at once. */
     queueBehind(body: string): boolean;
     /** Drops what the other side has processed. Returns false if it says more than was ever sent. */

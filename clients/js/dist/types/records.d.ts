@@ -1,6 +1,6 @@
 import type { ProblemBody } from './problems.js';
 import type { LockMode } from './types.js';
-/** Names a record: what kind it is of, and its id. */
+/** Names a record: what kind it is of, at most 64 characters, and its id, at most 256. */
 export interface RecordKey {
     readonly kind: string;
     readonly id: string;

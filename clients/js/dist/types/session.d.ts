@@ -3,6 +3,7 @@ import { type LossReason } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
 import { type Keys } from './key.js';
 import { Lease } from './lease.js';
+import { Posted } from './outbox.js';
 import type { ConnectionState, WebSocketLike } from './types.js';
 /** The user of a session: it is notified of events, always after the session's own state is complete. */
 export interface SessionUser {
@@ -37,10 +38,10 @@ export declare class Session {
     /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
     open(): void;
     /**
-     * Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it
-     * in.
+     * Sends a numbered frame, given without its closing brace. Returns undefined if there is no session to send
+     * it in.
      */
-    post(body: string): boolean;
+    post(body: string): Posted | undefined;
     /**
      * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
      * is not sent again.
