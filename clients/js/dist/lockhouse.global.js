@@ -330,7 +330,7 @@
   }
   function readWelcome(frame) {
     const limits = frame.limits;
-    const frameBytes = typeof limits === "object" && limits !== null ? limits.frameBytes : void 0;
+    const bounds = typeof limits === "object" && limits !== null ? limits : {};
     return {
       type: "welcome",
       epoch: text(frame, "epoch"),
@@ -343,7 +343,7 @@
       leaseMs: positive(frame, "leaseMs"),
       heartbeatMs: positive(frame, "heartbeatMs"),
       credentialMs: frame.credentialMs == null ? void 0 : count(frame, "credentialMs"),
-      frameBytes: typeof frameBytes === "number" ? frameBytes : 65536
+      frameBytes: bounds.frameBytes == null ? 65536 : positive(bounds, "frameBytes")
     };
   }
   function readPing(frame) {
@@ -838,9 +838,13 @@
     taken() {
       this.#nextMs = 0;
     }
+    get #pauseMs() {
+      return this.#nextMs - performance.now();
+    }
     async #later(key) {
-      const pauseMs = this.#nextMs - performance.now();
-      if (pauseMs > 0) await new Promise((resolve) => setQuietTimeout(resolve, pauseMs));
+      for (let ms = this.#pauseMs; ms > 0; ms = this.#pauseMs) {
+        await new Promise((resolve) => setQuietTimeout(resolve, Math.ceil(ms)));
+      }
       this.refused();
       return askFor(key);
     }
@@ -1834,6 +1838,12 @@
     if (typeof value !== "string") throw unusable(member);
     return value;
   }
+  function wordOf(body, member, words) {
+    const value = body[member];
+    const word = words.find((each) => each === value);
+    if (word === void 0) throw unusable(member);
+    return word;
+  }
   function countOf(body, member) {
     const value = body[member];
     if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) throw unusable(member);
@@ -1862,6 +1872,64 @@
   }
   function unusable(member) {
     return domError("NetworkError", `The lock server's answer cannot be used: ${member} is missing or impossible`);
+  }
+
+  // src/checks.ts
+  var LONGEST_BYTES = 256;
+  var SHOWN_UNITS = 64;
+  function broken(field, value, rule) {
+    return new TypeError(`${field}: ${shown(value)}, but it must be ${rule}`);
+  }
+  function shown(value) {
+    if (typeof value === "string") return JSON.stringify(value.slice(0, SHOWN_UNITS));
+    if (typeof value === "object" && value !== null) return Object.prototype.toString.call(value);
+    return typeof value === "function" ? "a function" : String(value);
+  }
+  function toText(field, value) {
+    if (typeof value === "string") return value;
+    throw broken(field, value, "a string");
+  }
+  function toWellFormed(field, value) {
+    const text2 = toText(field, value);
+    if (/[\ud800-\udfff]/u.test(text2)) throw broken(field, text2, "without lone surrogates");
+    return text2;
+  }
+  function fitting(field, value) {
+    const text2 = toWellFormed(field, value);
+    const bytes = utf8Length(text2);
+    if (bytes <= LONGEST_BYTES) return text2;
+    const start = JSON.stringify(`${text2.slice(0, SHOWN_UNITS)}\u2026`);
+    throw new TypeError(`${field}: ${start} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
+  }
+  function toBucket(value) {
+    const name = fitting("bucket", value);
+    if (name === "") throw broken("bucket", name, "a name of at least one character");
+    return name;
+  }
+  function toPartition(value) {
+    const partition = fitting("partition", value);
+    if (partition.startsWith("")) throw broken("partition", partition, "without U+001F at its beginning");
+    return partition;
+  }
+  function isMilliseconds(value, least, most) {
+    return typeof value === "number" && value >= least && value <= most;
+  }
+  function checkFunction(field, value) {
+    if (value !== void 0 && value !== null && typeof value !== "function") throw broken(field, value, "a function");
+  }
+  function toFlag(field, value, otherwise) {
+    if (value === void 0) return otherwise;
+    if (typeof value === "boolean") return value;
+    throw broken(field, value, "true or false");
+  }
+  function toJson(body) {
+    return JSON.stringify(body, (field, value) => {
+      if (typeof value === "number" && !Number.isFinite(value)) throw broken(field, value, "a finite number");
+      if (typeof value === "function" || typeof value === "symbol" || typeof value === "bigint") {
+        throw broken(field, value, "a string, a number or a list");
+      }
+      return value;
+    });
   }
 
   // src/problems.ts
@@ -1902,8 +1970,8 @@
     constructor(code, status, message, body) {
       super(code, status, message);
       this.conflicts = list(body.conflicts).map((conflict) => ({
-        kind: String(conflict.kind),
-        id: String(conflict.id),
+        kind: textOf(conflict, "kind"),
+        id: textOf(conflict, "id"),
         holders: list(conflict.holders).map(readHolder),
         queued: countIfAny(conflict, "queued") ?? 0
       }));
@@ -1944,10 +2012,10 @@
     lost;
     constructor(code, status, message, body) {
       super(code, status, message);
-      this.lost = list(body.lost).map(({ kind, id, name }) => ({
-        kind: String(kind),
-        id: String(id),
-        name: String(name)
+      this.lost = list(body.lost).map((lock) => ({
+        kind: textOf(lock, "kind"),
+        id: textOf(lock, "id"),
+        name: textOf(lock, "name")
       }));
     }
   };
@@ -2018,9 +2086,9 @@
   function readHolder(raw) {
     const expiresAt = instantIfAny(raw, "expiresAt");
     return {
-      kind: raw.kind,
-      label: String(raw.label),
-      mode: raw.mode,
+      kind: wordOf(raw, "kind", ["web", "offline", "claim"]),
+      label: textOf(raw, "label"),
+      mode: wordOf(raw, "mode", ["exclusive", "shared"]),
       since: instantOf(raw, "since"),
       ...typeof raw.owner === "string" && { owner: raw.owner },
       ...expiresAt && { expiresAt },
@@ -2043,18 +2111,26 @@
   // src/url.ts
   var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
   var DEFAULT_BUCKET = "default";
-  var LONGEST_BYTES = 256;
-  var SHOWN_UNITS = 64;
   function serverUrl(address) {
     const text2 = `${address}`;
-    if (!URL.canParse(text2)) throw new TypeError(`url: ${JSON.stringify(text2)}, but it must be an absolute URL`);
+    if (!URL.canParse(text2)) throw broken("url", masked(text2), "an absolute URL");
     const url = new URL(text2);
     const protocol = SOCKET_PROTOCOLS[url.protocol];
     if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
+    if (url.username !== "" || url.password !== "") {
+      throw broken("url", masked(text2), "without a user and a password: what says who connects is the option key");
+    }
+    if (url.port === "0") throw broken("url", text2, "one with a port from 1 to 65535");
+    if (url.hash !== "") throw broken("url", text2, "without a fragment");
+    for (const field of ["bucket", "partition"]) {
+      if (url.searchParams.getAll(field).length > 1) throw new TypeError(`url: has more than one ${field} in its query`);
+    }
     url.protocol = protocol;
     if (url.pathname === "/") url.pathname = "/v1/ws";
-    url.hash = "";
     return url;
+  }
+  function masked(address) {
+    return address.replace(/^(\s*[^/?#]*\/*)[^/?#]*@/, "$1***@");
   }
   function bucketUrl(socketUrl, bucket) {
     const [path, ...rest] = socketUrl.pathname.split(/\/v1\/ws$/);
@@ -2068,21 +2144,15 @@
     return `${protocol}//${socketUrl.host}${path}/v1/buckets/${checkedForUrl("bucket", bucket)}`;
   }
   function checkedForUrl(field, value) {
+    toText(field, value);
     try {
       return encodeURIComponent(value);
     } catch {
-      const shown = JSON.stringify(value.slice(0, SHOWN_UNITS));
-      throw new TypeError(`${field}: ${shown} has a lone surrogate, which an address cannot hold`);
+      throw new TypeError(`${field}: ${shown(value)} has a lone surrogate, which an address cannot hold`);
     }
   }
   function bucketOf(url) {
     return url.searchParams.get("bucket") ?? DEFAULT_BUCKET;
-  }
-  function fitting(field, value) {
-    const bytes = utf8Length(value);
-    if (bytes <= LONGEST_BYTES) return value;
-    const shown = JSON.stringify(`${value.slice(0, SHOWN_UNITS)}\u2026`);
-    throw new TypeError(`${field}: ${shown} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
   }
   function scoped(url, { bucket, partition }) {
     const result = new URL(url);
@@ -2107,7 +2177,7 @@
      * may have happened. A claim whose answer is lost with the call ends by its TTL.
      */
     async claim(resource, { claimant, ttlMs, metadata, ...options }) {
-      const body = { resource: `${resource}`, claimant, ttlMs, metadata };
+      const body = { resource: toText("resource", resource), claimant, ttlMs, metadata };
       const answer = await this.#caller.call({ method: "POST", path: "claims", body, again: "withKey" }, options);
       return new Claim(this, answer.body);
     }
@@ -2116,7 +2186,7 @@
      * ClaimExpiredError.
      */
     async renew(resource, token, options = {}) {
-      const body = { resource: `${resource}`, token };
+      const body = { resource: toText("resource", resource), token };
       const answer = await this.#caller.call({ method: "POST", path: "claims/renew", body, again: "harmless" }, options);
       return instantOf(answer.body, "expiresAt");
     }
@@ -2125,7 +2195,7 @@
      * if it had ended before.
      */
     async release(resource, token, options = {}) {
-      const body = { resource: `${resource}`, token };
+      const body = { resource: toText("resource", resource), token };
       const doneBy = ["claim_expired", "claim_lost"];
       const call = { method: "POST", path: "claims/release", body, again: "withKey", doneBy };
       await this.#caller.call(call, options);
@@ -2139,7 +2209,7 @@
      * been taken back since.
      */
     async finalize(resource, token, options = {}) {
-      const body = { resource: `${resource}`, token };
+      const body = { resource: toText("resource", resource), token };
       const answer = await this.#caller.call(
         { method: "POST", path: "claims/finalize", body, again: "withKey" },
         options
@@ -2151,7 +2221,7 @@
      * TypeError.
      */
     async assignment(resource, options = {}) {
-      const path = `assignments?resource=${checkedForUrl("resource", `${resource}`)}`;
+      const path = `assignments?resource=${checkedForUrl("resource", resource)}`;
       try {
         const { body } = await this.#caller.call({ method: "GET", path, again: "harmless" }, options);
         return readAssignment(body);
@@ -2168,8 +2238,11 @@
      * as the next attempt could take back the assignment of another claimant.
      */
     async unassign(resource, { fencingToken, ...options } = {}) {
+      if (fencingToken !== void 0 && !Number.isSafeInteger(fencingToken)) {
+        throw broken("fencingToken", fencingToken, "an integer");
+      }
       const only = fencingToken === void 0 ? "" : `&fencingToken=${fencingToken}`;
-      const path = `assignments?resource=${checkedForUrl("resource", `${resource}`)}${only}`;
+      const path = `assignments?resource=${checkedForUrl("resource", resource)}${only}`;
       const again = fencingToken === void 0 ? "never" : "withKey";
       await this.#caller.call({ method: "DELETE", path, again }, options);
     }
@@ -2244,9 +2317,6 @@
   function toDOMString(value) {
     return `${value}`;
   }
-  function toUSVString(value) {
-    return toDOMString(value).replace(/[\ud800-\udfff]/gu, "\uFFFD");
-  }
   function toCallback(value, position, method) {
     if (typeof value === "function") return value;
     throw failure(method, `parameter ${position} is not of type 'Function'.`);
@@ -2263,7 +2333,7 @@
       signal: toAbortSignal(options.signal, method),
       steal: Boolean(options.steal),
       maxHold: "maxHold" in options ? toMilliseconds(method, "maxHold", options.maxHold, 1, LONGEST_HOLD_MS) : void 0,
-      metadata: "metadata" in options ? toOptionalString(options.metadata) : void 0,
+      metadata: "metadata" in options ? toMetadata(options.metadata) : void 0,
       timeout: "timeout" in options ? toMilliseconds(method, "timeout", options.timeout, 0, Infinity) : void 0
     };
   }
@@ -2277,30 +2347,28 @@
     throw badMember(method, "mode", `The provided value '${mode}' is not a valid enum value of type LockMode.`);
   }
   function toAbortSignal(value, method) {
-    if (value === void 0) return void 0;
+    if (value === void 0 || isAbortSignal(value)) return value;
+    throw badMember(method, "signal", "Failed to convert value to 'AbortSignal'.");
+  }
+  function isAbortSignal(value) {
     try {
       isAborted.call(value);
-      if (isProxy?.(value)) throw new TypeError("a proxy");
+      return !isProxy?.(value);
     } catch {
-      throw badMember(method, "signal", "Failed to convert value to 'AbortSignal'.");
+      return false;
     }
-    return value;
   }
   var isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get;
-  var { process: process2 } = globalThis;
-  var isProxy = process2?.getBuiltinModule?.("node:util").types.isProxy;
+  var isProxy = builtin("node:util")?.types.isProxy;
   function toMilliseconds(method, member, value, least, most) {
     if (value === void 0) return void 0;
-    const ms = Number(value);
-    if (ms >= least && ms <= most) return Number.isFinite(ms) ? Math.ceil(ms) : ms;
-    throw badMember(
-      method,
-      member,
-      `The provided value ${toDOMString(value)} is not a number of milliseconds of at least ${least}.`
-    );
+    if (isMilliseconds(value, least, most)) return Number.isFinite(value) ? Math.ceil(value) : value;
+    const bound = most === Infinity ? "" : ` and at most ${most}`;
+    const rule = `a number of milliseconds of at least ${least}${bound}`;
+    throw badMember(method, member, `The provided value ${shown(value)} is not ${rule}.`);
   }
-  function toOptionalString(value) {
-    return value === void 0 ? void 0 : toUSVString(value);
+  function toMetadata(value) {
+    return value === void 0 ? void 0 : toWellFormed("metadata", value);
   }
   function badMember(method, member, message) {
     return failure(method, `Failed to read the '${member}' property from 'LockOptions': ${message}`);
@@ -2317,15 +2385,18 @@
   function toTargets(value) {
     const isIterable = typeof value === "object" && value !== null && Symbol.iterator in value;
     if (isIterable) return value;
-    const shown = typeof value === "string" ? JSON.stringify(value.slice(0, 64)) : String(value);
-    const message = `parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`;
+    const message = `parameter 1 is ${shown(value)}, but it must be an iterable object of names, such as ["a", "b"].`;
     throw new TypeError(failureText("requestAll", message));
   }
   function convertTargets(targets, defaultMode) {
     const modes = /* @__PURE__ */ new Map();
     for (const target of targets) {
       const isRecord = typeof target === "object" && target !== null;
-      const name = toDOMString(isRecord ? target.name : target);
+      const name = isRecord ? target.name : target;
+      if (typeof name !== "string") {
+        const rule = "a name, or an object with one as its name";
+        throw new TypeError(failureText("requestAll", `a target is ${shown(target)}, but it must be ${rule}.`));
+      }
       const mode = isRecord && target.mode !== void 0 ? toLockMode(target.mode, "requestAll") : defaultMode;
       if (modes.get(name) !== "exclusive") modes.set(name, mode);
     }
@@ -2480,13 +2551,14 @@
   }
 
   // src/records.ts
+  var MODES = ["exclusive", "shared"];
   function readLock(raw) {
     const expiresAt = instantIfAny(raw, "expiresAt");
     return {
       kind: textOf(raw, "kind"),
       id: textOf(raw, "id"),
       name: textOf(raw, "name"),
-      mode: textOf(raw, "mode"),
+      mode: wordOf(raw, "mode", MODES),
       owner: textOf(raw, "owner"),
       label: textOf(raw, "label"),
       since: instantOf(raw, "since"),
@@ -2499,11 +2571,11 @@
     return {
       kind: textOf(raw, "kind"),
       id: textOf(raw, "id"),
-      intent: textOf(raw, "intent"),
+      intent: wordOf(raw, "intent", ["read", "write"]),
       name: textOf(raw, "name"),
-      mode: raw.mode == null ? null : textOf(raw, "mode"),
+      mode: raw.mode == null ? null : wordOf(raw, "mode", MODES),
       fencingToken: raw.fencingToken == null ? null : tokenOf(raw),
-      how: textOf(raw, "how")
+      how: wordOf(raw, "how", ["fresh", "upgraded", "alreadyHeld", "notNeeded"])
     };
   }
 
@@ -2607,8 +2679,9 @@
       holding,
       ...options
     } = {}) {
-      const spared = sparing?.length ? sparing.map(({ kind, id }) => ({ kind, id })) : void 0;
-      const body = { owner: this.id, all: true, sparing: spared, holding: holding?.map(lockOf) };
+      const spared = sparing && [...sparing].map(({ kind, id }) => ({ kind, id }));
+      const isAll = !spared || spared.length === 0;
+      const body = { owner: this.id, all: true, sparing: isAll ? void 0 : spared, holding: holding?.map(lockOf) };
       const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "never" }, options);
       return countOf(answer.body, "released");
     }
@@ -2741,11 +2814,12 @@
      * have happened.
      */
     async open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }) {
+      const beats = toFlag("heartbeats", heartbeats, true);
       const call = { method: "POST", path: "owners", body: { label, ttlMs, maxMs, metadata }, again: "withKey" };
       const { body, sentAt } = await this.#caller.call(call, options);
       const identity = { id: textOf(body, "owner"), secret: textOf(body, "ownerSecret") };
       const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
-      return new Owner(this.#caller, facts, heartbeats ?? true);
+      return new Owner(this.#caller, facts, beats);
     }
     /**
      * Takes up an owner again, such as after a reload of the page. Its locks are as they were: see
@@ -2754,12 +2828,14 @@
      * Rejects with an UnknownOwnerError if it has ended, or an UnauthorizedError if the secret is not its.
      */
     async resume(id, secret, { heartbeats, ...options } = {}) {
-      const path = `owners/${encodeURIComponent(id)}`;
+      const beats = toFlag("heartbeats", heartbeats, true);
+      toWellFormed("secret", secret);
+      const path = `owners/${checkedForUrl("id", id)}`;
       const beat = { method: "POST", path: `${path}/heartbeat`, secret, again: "harmless" };
       const { sentAt } = await this.#caller.call(beat, options);
       const { body } = await this.#caller.call({ method: "GET", path, secret, again: "harmless" }, options);
       const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
-      return new Owner(this.#caller, facts, heartbeats ?? true);
+      return new Owner(this.#caller, facts, beats);
     }
     /**
      * The offline locks of the bucket, of all owners, in the order of their names. They are fetched page
@@ -2768,7 +2844,7 @@
      */
     async *locks({ kind, owner, prefix, ...options } = {}) {
       const filter = Object.entries({ kind, owner, prefix }).flatMap(
-        ([key, value]) => value === void 0 ? [] : [`${key}=${checkedForUrl(key, `${value}`)}`]
+        ([key, value]) => value === void 0 ? [] : [`${key}=${checkedForUrl(key, value)}`]
       );
       let cursor;
       do {
@@ -2891,6 +2967,7 @@
       const url = `${this.#base()}/${call.path}`;
       const endMs = performance.now() + toTimeout(timeout);
       const init = initOf(call);
+      if (signal !== void 0 && !isAbortSignal(signal)) throw broken("signal", signal, "an AbortSignal");
       signal?.throwIfAborted();
       const cancel = new Cancellation(signal, this.#closed);
       const backoff = new Backoff();
@@ -3000,7 +3077,7 @@
     if (again === "withKey") headers["Idempotency-Key"] = randomId();
     if (body === void 0) return { method, headers, credentials: "omit", cache: "no-store" };
     headers["Content-Type"] = "application/json";
-    return { method, headers, credentials: "omit", cache: "no-store", body: JSON.stringify(body) };
+    return { method, headers, credentials: "omit", cache: "no-store", body: toJson(body) };
   }
   async function bodyOf(response) {
     const text2 = await response.text();
@@ -3014,9 +3091,8 @@
   }
   function toTimeout(value) {
     if (value === void 0) return DEFAULT_TIMEOUT_MS;
-    const ms = Number(value);
-    if (ms > 0) return ms;
-    throw new TypeError(`timeout: ${String(value)}, but it must be a number of milliseconds above 0`);
+    if (isMilliseconds(value, Number.MIN_VALUE, Infinity)) return value;
+    throw broken("timeout", value, "a number of milliseconds above 0");
   }
   var Cancellation = class {
     #signals;
@@ -3164,15 +3240,12 @@
     #hasWarned = false;
     constructor(url, options) {
       const server = serverUrl(url);
-      const partition = options.partition ?? server.searchParams.get("partition") ?? currentPartition();
-      this.partition = fitting("partition", toUSVString(partition));
-      this.#url = scoped(
-        server,
-        options.bucket === void 0 ? { partition: this.partition } : { ...options, partition: this.partition }
-      );
-      this.name = fitting("bucket", bucketOf(this.#url));
+      for (const field of ["WebSocket", "fetch", "onstate"]) checkFunction(field, options[field]);
+      this.partition = toPartition(options.partition ?? server.searchParams.get("partition") ?? currentPartition());
+      this.name = toBucket(options.bucket ?? bucketOf(server));
+      this.#url = scoped(server, { bucket: this.name, partition: this.partition });
       this.onstate = options.onstate ?? null;
-      this.#clientId = fitting("clientId", toUSVString(options.clientId ?? ownContextId()));
+      this.#clientId = fitting("clientId", options.clientId ?? ownContextId());
       this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
       this.#keys = new Keys(options.key);
       this.#fetch = options.fetch ?? globalThis.fetch ?? noFetch;
@@ -3196,7 +3269,7 @@
       return this.#state;
     }
     bucket(name) {
-      const bucket = this.#bucket(`${name}`);
+      const bucket = this.#bucket(name);
       return bucket === this.#own ? this : bucket;
     }
     /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
@@ -3228,7 +3301,7 @@
     #bucket(name) {
       const existing = this.#buckets.get(name);
       if (existing) return existing;
-      fitting("bucket", name);
+      toBucket(name);
       const host = {
         admit: () => this.#admit(),
         connect: this.#connect.bind(this),

@@ -9,6 +9,14 @@ export function textOf(body: ProblemBody, member: string): string {
   return value;
 }
 
+/** One of these words. */
+export function wordOf<W extends string>(body: ProblemBody, member: string, words: readonly W[]): W {
+  const value = body[member];
+  const word = words.find((each) => each === value);
+  if (word === undefined) throw unusable(member);
+  return word;
+}
+
 /** An integer of at least 0 that JavaScript holds exactly. */
 export function countOf(body: ProblemBody, member: string): number {
   const value = body[member];

@@ -1,5 +1,7 @@
 import { addAbortAlgorithm } from './abort.js';
 import { Backoff } from './backoff.js';
+import { broken, isMilliseconds, toJson } from './checks.js';
+import { isAbortSignal } from './conversions.js';
 import { type Keys, REFUSED_PAUSE_MS } from './key.js';
 import { type Mark, now } from './lease.js';
 import {
@@ -105,6 +107,7 @@ export class Caller {
     const url = `${this.#base()}/${call.path}`;
     const endMs = performance.now() + toTimeout(timeout);
     const init = initOf(call);
+    if (signal !== undefined && !isAbortSignal(signal)) throw broken('signal', signal, 'an AbortSignal');
     signal?.throwIfAborted();
     const cancel = new Cancellation(signal, this.#closed);
     const backoff = new Backoff();
@@ -229,8 +232,7 @@ function initOf({ method, secret, body, again }: Call): Init {
   if (again === 'withKey') headers['Idempotency-Key'] = randomId();
   if (body === undefined) return { method, headers, credentials: 'omit', cache: 'no-store' };
   headers['Content-Type'] = 'application/json';
-  // JSON.stringify writes a lone surrogate as its escape, so names survive.
-  return { method, headers, credentials: 'omit', cache: 'no-store', body: JSON.stringify(body) };
+  return { method, headers, credentials: 'omit', cache: 'no-store', body: toJson(body) };
 }
 
 /** The body of an answer as an object; empty where it is none, such as the page of a proxy. */
@@ -248,9 +250,8 @@ async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
 
 function toTimeout(value: number | undefined): number {
   if (value === undefined) return DEFAULT_TIMEOUT_MS;
-  const ms = Number(value);
-  if (ms > 0) return ms;
-  throw new TypeError(`timeout: ${String(value)}, but it must be a number of milliseconds above 0`);
+  if (isMilliseconds(value, Number.MIN_VALUE, Infinity)) return value;
+  throw broken('timeout', value, 'a number of milliseconds above 0');
 }
 
 /** What gives a call up: its caller's signal, or the end of the client. */

@@ -1,5 +1,6 @@
 import { instantOf, textOf, tokenOf } from './answers.js';
 import type { Caller, CallOptions } from './caller.js';
+import { broken, toText } from './checks.js';
 import { type ProblemBody, ProblemError } from './problems.js';
 import { checkedForUrl } from './url.js';
 
@@ -39,7 +40,7 @@ export class Claims {
    * may have happened. A claim whose answer is lost with the call ends by its TTL.
    */
   async claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim> {
-    const body = { resource: `${resource}`, claimant, ttlMs, metadata };
+    const body = { resource: toText('resource', resource), claimant, ttlMs, metadata };
     const answer = await this.#caller.call({ method: 'POST', path: 'claims', body, again: 'withKey' }, options);
     return new Claim(this, answer.body);
   }
@@ -49,7 +50,7 @@ export class Claims {
    * ClaimExpiredError.
    */
   async renew(resource: string, token: string, options: CallOptions = {}): Promise<Date> {
-    const body = { resource: `${resource}`, token };
+    const body = { resource: toText('resource', resource), token };
     const answer = await this.#caller.call({ method: 'POST', path: 'claims/renew', body, again: 'harmless' }, options);
     return instantOf(answer.body, 'expiresAt');
   }
@@ -59,7 +60,7 @@ export class Claims {
    * if it had ended before.
    */
   async release(resource: string, token: string, options: CallOptions = {}): Promise<void> {
-    const body = { resource: `${resource}`, token };
+    const body = { resource: toText('resource', resource), token };
     const doneBy = ['claim_expired', 'claim_lost'];
     const call = { method: 'POST', path: 'claims/release', body, again: 'withKey', doneBy } as const;
     await this.#caller.call(call, options);
@@ -74,7 +75,7 @@ export class Claims {
    * been taken back since.
    */
   async finalize(resource: string, token: string, options: CallOptions = {}): Promise<Assignment> {
-    const body = { resource: `${resource}`, token };
+    const body = { resource: toText('resource', resource), token };
     const answer = await this.#caller.call(
       { method: 'POST', path: 'claims/finalize', body, again: 'withKey' },
       options,
@@ -87,7 +88,7 @@ export class Claims {
    * TypeError.
    */
   async assignment(resource: string, options: CallOptions = {}): Promise<Assignment | null> {
-    const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}`;
+    const path = `assignments?resource=${checkedForUrl('resource', resource)}`;
     try {
       const { body } = await this.#caller.call({ method: 'GET', path, again: 'harmless' }, options);
       return readAssignment(body);
@@ -108,8 +109,11 @@ export class Claims {
     resource: string,
     { fencingToken, ...options }: CallOptions & { fencingToken?: number | undefined } = {},
   ): Promise<void> {
+    if (fencingToken !== undefined && !Number.isSafeInteger(fencingToken)) {
+      throw broken('fencingToken', fencingToken, 'an integer');
+    }
     const only = fencingToken === undefined ? '' : `&fencingToken=${fencingToken}`;
-    const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}${only}`;
+    const path = `assignments?resource=${checkedForUrl('resource', resource)}${only}`;
     // Done twice, it would take back an assignment to another claimant in between, and a server that was
     // started since the first attempt knows no keys.
     const again = fencingToken === undefined ? 'never' : 'withKey';

@@ -2,8 +2,8 @@ import { type Adoptable, tellSessions, watchSessions } from './adoption.js';
 import { Agent } from './agent.js';
 import { type Bucket, ConnectedBucket, IDLE_MS } from './bucket.js';
 import { Caller } from './caller.js';
+import { checkFunction, fitting, toBucket, toPartition } from './checks.js';
 import type { Claims } from './claims.js';
-import { toUSVString } from './conversions.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError, reportException } from './errors.js';
 import { sayGoodbye } from './goodbye.js';
@@ -14,7 +14,7 @@ import type { Offline } from './offline.js';
 import { currentPartition } from './partition.js';
 import { randomId } from './random.js';
 import type { ConnectionState, FetchLike, WebSocketConstructor, WebSocketLike } from './types.js';
-import { bucketOf, bucketUrl, fitting, scoped, serverUrl } from './url.js';
+import { bucketOf, bucketUrl, scoped, serverUrl } from './url.js';
 
 /** How to connect. */
 export interface ConnectOptions {
@@ -117,15 +117,12 @@ export class LockhouseClient implements Client {
 
   constructor(url: string | URL, options: ConnectOptions) {
     const server = serverUrl(url);
-    const partition = options.partition ?? server.searchParams.get('partition') ?? currentPartition();
-    this.partition = fitting('partition', toUSVString(partition));
-    this.#url = scoped(
-      server,
-      options.bucket === undefined ? { partition: this.partition } : { ...options, partition: this.partition },
-    );
-    this.name = fitting('bucket', bucketOf(this.#url));
+    for (const field of ['WebSocket', 'fetch', 'onstate'] as const) checkFunction(field, options[field]);
+    this.partition = toPartition(options.partition ?? server.searchParams.get('partition') ?? currentPartition());
+    this.name = toBucket(options.bucket ?? bucketOf(server));
+    this.#url = scoped(server, { bucket: this.name, partition: this.partition });
     this.onstate = options.onstate ?? null;
-    this.#clientId = fitting('clientId', toUSVString(options.clientId ?? ownContextId()));
+    this.#clientId = fitting('clientId', options.clientId ?? ownContextId());
     this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
     this.#keys = new Keys(options.key);
     this.#fetch = options.fetch ?? (globalThis as { fetch?: FetchLike }).fetch ?? noFetch;
@@ -152,7 +149,7 @@ export class LockhouseClient implements Client {
   }
 
   bucket(name: string): Bucket {
-    const bucket = this.#bucket(`${name}`);
+    const bucket = this.#bucket(name);
     return bucket === this.#own ? this : bucket;
   }
 
@@ -188,7 +185,7 @@ export class LockhouseClient implements Client {
   #bucket(name: string): ConnectedBucket {
     const existing = this.#buckets.get(name);
     if (existing) return existing;
-    fitting('bucket', name);
+    toBucket(name);
     const host = {
       admit: () => this.#admit(),
       connect: this.#connect.bind(this),

@@ -1,3 +1,5 @@
+import { isMilliseconds, shown, toWellFormed } from './checks.js';
+import { builtin } from './node.js';
 import type { LockMode } from './types.js';
 
 // The conversions of WebIDL that request() makes, in their order. Each failure is a TypeError, which
@@ -35,11 +37,6 @@ export function toDOMString(value: unknown): string {
   return `${value}`;
 }
 
-/** USVString: lone surrogates become U+FFFD. The protocol has them in resource names only. */
-export function toUSVString(value: unknown): string {
-  return toDOMString(value).replace(/[\ud800-\udfff]/gu, '\ufffd');
-}
-
 /** The callback function LockGrantedCallback; `position` is that of the argument. */
 export function toCallback<F>(value: unknown, position: number, method: Method): F {
   if (typeof value === 'function') return value as F;
@@ -62,7 +59,7 @@ export function toLockOptions(value: unknown, method: Method): ConvertedOptions 
     signal: toAbortSignal(options.signal, method),
     steal: Boolean(options.steal),
     maxHold: 'maxHold' in options ? toMilliseconds(method, 'maxHold', options.maxHold, 1, LONGEST_HOLD_MS) : undefined,
-    metadata: 'metadata' in options ? toOptionalString(options.metadata) : undefined,
+    metadata: 'metadata' in options ? toMetadata(options.metadata) : undefined,
     timeout: 'timeout' in options ? toMilliseconds(method, 'timeout', options.timeout, 0, Infinity) : undefined,
   };
 }
@@ -80,26 +77,26 @@ export function toLockMode(value: unknown, method: Method): LockMode {
   throw badMember(method, 'mode', `The provided value '${mode}' is not a valid enum value of type LockMode.`);
 }
 
-/** The interface type AbortSignal, of any realm: its own getter distinguishes it from look-alikes. */
 function toAbortSignal(value: unknown, method: Method): AbortSignal | undefined {
-  if (value === undefined) return undefined;
+  if (value === undefined || isAbortSignal(value)) return value;
+  throw badMember(method, 'signal', "Failed to convert value to 'AbortSignal'.");
+}
+
+/** The interface type AbortSignal, of any realm: its own getter distinguishes it from look-alikes. */
+export function isAbortSignal(value: unknown): value is AbortSignal {
   try {
     isAborted.call(value);
-    if (isProxy?.(value)) throw new TypeError('a proxy');
+    return !isProxy?.(value);
   } catch {
-    throw badMember(method, 'signal', "Failed to convert value to 'AbortSignal'.");
+    return false;
   }
-  return value as AbortSignal;
 }
 
 // Every platform that has AbortSignal has this accessor.
 const isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')?.get as (this: unknown) => boolean;
 
 // The accessor of Node looks through proxies, which are no platform objects.
-const { process } = globalThis as {
-  process?: { getBuiltinModule?(name: string): { types: { isProxy(value: unknown): boolean } } };
-};
-const isProxy = process?.getBuiltinModule?.('node:util').types.isProxy;
+const isProxy = builtin<{ types: { isProxy(value: unknown): boolean } }>('node:util')?.types.isProxy;
 
 function toMilliseconds(
   method: Method,
@@ -109,17 +106,14 @@ function toMilliseconds(
   most: number,
 ): number | undefined {
   if (value === undefined) return undefined;
-  const ms = Number(value);
-  if (ms >= least && ms <= most) return Number.isFinite(ms) ? Math.ceil(ms) : ms;
-  throw badMember(
-    method,
-    member,
-    `The provided value ${toDOMString(value)} is not a number of milliseconds of at least ${least}.`,
-  );
+  if (isMilliseconds(value, least, most)) return Number.isFinite(value) ? Math.ceil(value) : value;
+  const bound = most === Infinity ? '' : ` and at most ${most}`;
+  const rule = `a number of milliseconds of at least ${least}${bound}`;
+  throw badMember(method, member, `The provided value ${shown(value)} is not ${rule}.`);
 }
 
-function toOptionalString(value: unknown): string | undefined {
-  return value === undefined ? undefined : toUSVString(value);
+function toMetadata(value: unknown): string | undefined {
+  return value === undefined ? undefined : toWellFormed('metadata', value);
 }
 
 function badMember(method: Method, member: string, message: string): TypeError {

@@ -87,7 +87,7 @@ export function parseFrame(data: unknown): RawFrame {
 
 export function readWelcome(frame: RawFrame): Welcome {
   const limits = frame.limits;
-  const frameBytes = typeof limits === 'object' && limits !== null ? (limits as RawFrame).frameBytes : undefined;
+  const bounds = typeof limits === 'object' && limits !== null ? (limits as RawFrame) : {};
   return {
     type: 'welcome',
     epoch: text(frame, 'epoch'),
@@ -100,7 +100,7 @@ export function readWelcome(frame: RawFrame): Welcome {
     leaseMs: positive(frame, 'leaseMs'),
     heartbeatMs: positive(frame, 'heartbeatMs'),
     credentialMs: frame.credentialMs == null ? undefined : count(frame, 'credentialMs'),
-    frameBytes: typeof frameBytes === 'number' ? frameBytes : 65_536,
+    frameBytes: bounds.frameBytes == null ? 65_536 : positive(bounds, 'frameBytes'),
   };
 }
 

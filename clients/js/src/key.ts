@@ -61,9 +61,15 @@ export class Keys {
     this.#nextMs = 0;
   }
 
+  get #pauseMs(): number {
+    return this.#nextMs - performance.now();
+  }
+
   async #later(key: () => string | PromiseLike<string>): Promise<string> {
-    const pauseMs = this.#nextMs - performance.now();
-    if (pauseMs > 0) await new Promise<void>((resolve) => setQuietTimeout(resolve, pauseMs));
+    // A timer may come a little early, and another key be refused meanwhile.
+    for (let ms = this.#pauseMs; ms > 0; ms = this.#pauseMs) {
+      await new Promise<void>((resolve) => setQuietTimeout(resolve, Math.ceil(ms)));
+    }
     this.refused();
     return askFor(key);
   }

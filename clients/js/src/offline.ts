@@ -1,5 +1,6 @@
 import { countOf, instantIfAny, instantOf, listOf, textOf } from './answers.js';
 import type { Caller, CallOptions } from './caller.js';
+import { toFlag, toWellFormed } from './checks.js';
 import type { Mark } from './lease.js';
 import { Owner, type OwnerFacts } from './owner.js';
 import type { ProblemBody } from './problems.js';
@@ -59,11 +60,12 @@ export class Offline {
    * have happened.
    */
   async open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }: OwnerOptions): Promise<Owner> {
+    const beats = toFlag('heartbeats', heartbeats, true);
     const call = { method: 'POST', path: 'owners', body: { label, ttlMs, maxMs, metadata }, again: 'withKey' } as const;
     const { body, sentAt } = await this.#caller.call(call, options);
     const identity = { id: textOf(body, 'owner'), secret: textOf(body, 'ownerSecret') };
     const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
-    return new Owner(this.#caller, facts, heartbeats ?? true);
+    return new Owner(this.#caller, facts, beats);
   }
 
   /**
@@ -73,12 +75,14 @@ export class Offline {
    * Rejects with an UnknownOwnerError if it has ended, or an UnauthorizedError if the secret is not its.
    */
   async resume(id: string, secret: string, { heartbeats, ...options }: ResumeOptions = {}): Promise<Owner> {
-    const path = `owners/${encodeURIComponent(id)}`;
+    const beats = toFlag('heartbeats', heartbeats, true);
+    toWellFormed('secret', secret);
+    const path = `owners/${checkedForUrl('id', id)}`;
     const beat = { method: 'POST', path: `${path}/heartbeat`, secret, again: 'harmless' } as const;
     const { sentAt } = await this.#caller.call(beat, options);
     const { body } = await this.#caller.call({ method: 'GET', path, secret, again: 'harmless' }, options);
     const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
-    return new Owner(this.#caller, facts, heartbeats ?? true);
+    return new Owner(this.#caller, facts, beats);
   }
 
   /**
@@ -88,7 +92,7 @@ export class Offline {
    */
   async *locks({ kind, owner, prefix, ...options }: LocksFilter = {}): AsyncGenerator<RecordLock, void, undefined> {
     const filter = Object.entries({ kind, owner, prefix }).flatMap(([key, value]) =>
-      value === undefined ? [] : [`${key}=${checkedForUrl(key, `${value}`)}`],
+      value === undefined ? [] : [`${key}=${checkedForUrl(key, value)}`],
     );
     let cursor: string | undefined;
     do {

@@ -165,8 +165,9 @@ export class Owner {
     holding,
     ...options
   }: ReleaseOptions & { sparing?: readonly RecordKey[] } = {}): Promise<number> {
-    const spared = sparing?.length ? sparing.map(({ kind, id }) => ({ kind, id })) : undefined;
-    const body = { owner: this.id, all: true, sparing: spared, holding: holding?.map(lockOf) };
+    const spared = sparing && [...sparing].map(({ kind, id }) => ({ kind, id }));
+    const isAll = !spared || spared.length === 0;
+    const body = { owner: this.id, all: true, sparing: isAll ? undefined : spared, holding: holding?.map(lockOf) };
     const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'never' }, options);
     return countOf(answer.body, 'released');
   }

@@ -1,7 +1,7 @@
 // The errors of the HTTP API. Each code that a caller may want to act on has a class of its own; any other is
 // a plain ProblemError.
 
-import { countIfAny, instantIfAny, instantOf } from './answers.js';
+import { countIfAny, instantIfAny, instantOf, textOf, wordOf } from './answers.js';
 
 /** Who holds a name. */
 export interface Holder {
@@ -84,8 +84,8 @@ export class LockedError extends ProblemError {
   constructor(code: string, status: number, message: string, body: ProblemBody) {
     super(code, status, message);
     this.conflicts = list(body.conflicts).map((conflict) => ({
-      kind: String(conflict.kind),
-      id: String(conflict.id),
+      kind: textOf(conflict, 'kind'),
+      id: textOf(conflict, 'id'),
       holders: list(conflict.holders).map(readHolder),
       queued: countIfAny(conflict, 'queued') ?? 0,
     }));
@@ -151,10 +151,10 @@ export class LocksLostError extends ProblemError {
 
   constructor(code: string, status: number, message: string, body: ProblemBody) {
     super(code, status, message);
-    this.lost = list(body.lost).map(({ kind, id, name }) => ({
-      kind: String(kind),
-      id: String(id),
-      name: String(name),
+    this.lost = list(body.lost).map((lock) => ({
+      kind: textOf(lock, 'kind'),
+      id: textOf(lock, 'id'),
+      name: textOf(lock, 'name'),
     }));
   }
 }
@@ -253,9 +253,9 @@ function isOfProxy(status: number): boolean {
 export function readHolder(raw: ProblemBody): Holder {
   const expiresAt = instantIfAny(raw, 'expiresAt');
   return {
-    kind: raw.kind as Holder['kind'],
-    label: String(raw.label),
-    mode: raw.mode as Holder['mode'],
+    kind: wordOf(raw, 'kind', ['web', 'offline', 'claim']),
+    label: textOf(raw, 'label'),
+    mode: wordOf(raw, 'mode', ['exclusive', 'shared']),
     since: instantOf(raw, 'since'),
     ...(typeof raw.owner === 'string' && { owner: raw.owner }),
     ...(expiresAt && { expiresAt }),

@@ -1,4 +1,4 @@
-import { instantIfAny, instantOf, textOf, tokenOf } from './answers.js';
+import { instantIfAny, instantOf, textOf, tokenOf, wordOf } from './answers.js';
 import type { ProblemBody } from './problems.js';
 import type { LockMode } from './types.js';
 
@@ -41,6 +41,8 @@ export interface RecordGrant extends RecordTarget {
   readonly how: 'fresh' | 'upgraded' | 'alreadyHeld' | 'notNeeded';
 }
 
+const MODES: readonly LockMode[] = ['exclusive', 'shared'];
+
 /** Reads a lock as the server reports it. */
 export function readLock(raw: ProblemBody): RecordLock {
   const expiresAt = instantIfAny(raw, 'expiresAt');
@@ -48,7 +50,7 @@ export function readLock(raw: ProblemBody): RecordLock {
     kind: textOf(raw, 'kind'),
     id: textOf(raw, 'id'),
     name: textOf(raw, 'name'),
-    mode: textOf(raw, 'mode') as LockMode,
+    mode: wordOf(raw, 'mode', MODES),
     owner: textOf(raw, 'owner'),
     label: textOf(raw, 'label'),
     since: instantOf(raw, 'since'),
@@ -63,10 +65,10 @@ export function readGrant(raw: ProblemBody): RecordGrant {
   return {
     kind: textOf(raw, 'kind'),
     id: textOf(raw, 'id'),
-    intent: textOf(raw, 'intent') as RecordGrant['intent'],
+    intent: wordOf(raw, 'intent', ['read', 'write']),
     name: textOf(raw, 'name'),
-    mode: raw.mode == null ? null : (textOf(raw, 'mode') as LockMode),
+    mode: raw.mode == null ? null : wordOf(raw, 'mode', MODES),
     fencingToken: raw.fencingToken == null ? null : tokenOf(raw),
-    how: textOf(raw, 'how') as RecordGrant['how'],
+    how: wordOf(raw, 'how', ['fresh', 'upgraded', 'alreadyHeld', 'notNeeded']),
   };
 }

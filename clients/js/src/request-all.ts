@@ -1,5 +1,6 @@
 import type { Agent } from './agent.js';
-import { type ConvertedOptions, failureText, toDOMString, toLockMode } from './conversions.js';
+import { shown } from './checks.js';
+import { type ConvertedOptions, failureText, toLockMode } from './conversions.js';
 import { domError, type LockLostError } from './errors.js';
 import { type HeldLock, type Hold, newHeldLock } from './lock.js';
 import { compareNames } from './names.js';
@@ -22,8 +23,7 @@ const UNAVAILABLE = Symbol();
 export function toTargets(value: unknown): Iterable<LockTarget> {
   const isIterable = typeof value === 'object' && value !== null && Symbol.iterator in value;
   if (isIterable) return value as Iterable<LockTarget>;
-  const shown = typeof value === 'string' ? JSON.stringify(value.slice(0, 64)) : String(value);
-  const message = `parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`;
+  const message = `parameter 1 is ${shown(value)}, but it must be an iterable object of names, such as ["a", "b"].`;
   throw new TypeError(failureText('requestAll', message));
 }
 
@@ -32,7 +32,11 @@ export function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockM
   const modes = new Map<string, LockMode>();
   for (const target of targets) {
     const isRecord = typeof target === 'object' && target !== null;
-    const name = toDOMString(isRecord ? target.name : target);
+    const name: unknown = isRecord ? target.name : target;
+    if (typeof name !== 'string') {
+      const rule = 'a name, or an object with one as its name';
+      throw new TypeError(failureText('requestAll', `a target is ${shown(target)}, but it must be ${rule}.`));
+    }
     const mode = isRecord && target.mode !== undefined ? toLockMode(target.mode, 'requestAll') : defaultMode;
     if (modes.get(name) !== 'exclusive') modes.set(name, mode);
   }

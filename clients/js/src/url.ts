@@ -1,4 +1,4 @@
-import { utf8Length } from './names.js';
+import { broken, shown, toText } from './checks.js';
 
 /** What of the options decides whom a connection shares its locks with. */
 export interface Scoping {
@@ -8,21 +8,33 @@ export interface Scoping {
 
 const SOCKET_PROTOCOLS: Record<string, string> = { 'http:': 'ws:', 'https:': 'wss:', 'ws:': 'ws:', 'wss:': 'wss:' };
 const DEFAULT_BUCKET = 'default';
-const LONGEST_BYTES = 256;
-/** How much of a value that is too long is shown. */
-const SHOWN_UNITS = 64;
 
-/** Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept. */
+/**
+ * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept. Errors
+ * show no password.
+ */
 export function serverUrl(address: string | URL): URL {
   const text = `${address}`;
-  if (!URL.canParse(text)) throw new TypeError(`url: ${JSON.stringify(text)}, but it must be an absolute URL`);
+  if (!URL.canParse(text)) throw broken('url', masked(text), 'an absolute URL');
   const url = new URL(text);
   const protocol = SOCKET_PROTOCOLS[url.protocol];
   if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
+  if (url.username !== '' || url.password !== '') {
+    throw broken('url', masked(text), 'without a user and a password: what says who connects is the option key');
+  }
+  if (url.port === '0') throw broken('url', text, 'one with a port from 1 to 65535');
+  if (url.hash !== '') throw broken('url', text, 'without a fragment');
+  for (const field of ['bucket', 'partition']) {
+    if (url.searchParams.getAll(field).length > 1) throw new TypeError(`url: has more than one ${field} in its query`);
+  }
   url.protocol = protocol;
   if (url.pathname === '/') url.pathname = '/v1/ws';
-  url.hash = '';
   return url;
+}
+
+/** The address without what may be a user and a password. */
+function masked(address: string): string {
+  return address.replace(/^(\s*[^/?#]*\/*)[^/?#]*@/, '$1***@');
 }
 
 /**
@@ -41,30 +53,22 @@ export function bucketUrl(socketUrl: URL, bucket: string): string {
   return `${protocol}//${socketUrl.host}${path}/v1/buckets/${checkedForUrl('bucket', bucket)}`;
 }
 
-/** Percent-encodes a value. Throws a TypeError for a lone surrogate, which an address cannot hold. */
+/**
+ * Percent-encodes a value. Throws a TypeError for what is no string, and for a lone surrogate, which an address
+ * cannot hold.
+ */
 export function checkedForUrl(field: string, value: string): string {
+  toText(field, value);
   try {
     return encodeURIComponent(value);
   } catch {
-    const shown = JSON.stringify(value.slice(0, SHOWN_UNITS));
-    throw new TypeError(`${field}: ${shown} has a lone surrogate, which an address cannot hold`);
+    throw new TypeError(`${field}: ${shown(value)} has a lone surrogate, which an address cannot hold`);
   }
 }
 
 /** The bucket that an address names. */
 export function bucketOf(url: URL): string {
   return url.searchParams.get('bucket') ?? DEFAULT_BUCKET;
-}
-
-/**
- * Gives the value back if it is as short as the protocol has it: the server would refuse a longer one again
- * and again.
- */
-export function fitting(field: string, value: string): string {
-  const bytes = utf8Length(value);
-  if (bytes <= LONGEST_BYTES) return value;
-  const shown = JSON.stringify(`${value.slice(0, SHOWN_UNITS)}…`);
-  throw new TypeError(`${field}: ${shown} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
 }
 
 /** The address with this bucket and partition; what is not given stays as it is. */

@@ -40,7 +40,6 @@ describe('the address of a call', () => {
   for (const [title, options, message] of [
     ['whose path does not end in /v1/ws', { path: '/sock' }, /^url: the path \/sock, but .* must end in \/v1\/ws$/],
     ['of the bucket "."', { bucket: '.' }, /^bucket: "\.", but/],
-    ['of the bucket ""', { bucket: '' }, /^bucket: "", but/],
   ]) {
     test(`cannot be told for a URL ${title}: a TypeError`, async (t) => {
       const { client, calls } = await scriptedApi(t, options);
@@ -531,6 +530,7 @@ describe('a call whose outcome is unknown', () => {
 
 describe('an impossible number or date', () => {
   const NUMBERS = ['-1', '1.5', '9007199254740992', '18446744073709551615', '1e400', '"1"'];
+  const HOLDER = { kind: 'claim', label: 'other', mode: 'exclusive' };
   const lost = (member) => ({ name: 'NetworkError', message: new RegExp(`${member} is missing or impossible`) });
 
   for (const number of [...NUMBERS, '0']) {
@@ -549,7 +549,7 @@ describe('an impossible number or date', () => {
       (await next()).reply(409, `{"code":"busy","queued":${number},"holders":[]}`);
       await assert.rejects(claimed, lost('queued'));
       const other = claim(client);
-      (await next()).reply(409, '{"code":"claimed","holders":[{"since":"9999999-01-01"}]}');
+      (await next()).reply(409, JSON.stringify({ code: 'claimed', holders: [{ ...HOLDER, since: '9999999-01-01' }] }));
       await assert.rejects(other, lost('since'));
     });
   }
@@ -568,6 +568,89 @@ describe('an impossible number or date', () => {
       (await next()).reply(503, `{"code":"unavailable","retryAfterMs":${number}}`);
       await assert.rejects(claimed, { name: 'UnavailableError' });
     }
+  });
+});
+
+describe('a value that cannot be meant', () => {
+  const record = { kind: 'a', id: '1', intent: 'read' };
+  const facts = { owner: '17', ownerSecret: 's', label: 'me', ttlMs: 600_000, expiresAt: CLAIM.expiresAt };
+  const message = (field, value, rule) => ({
+    name: 'TypeError',
+    message: `${field}: ${value}, but it must be ${rule}`,
+  });
+  const finite = 'a finite number';
+
+  for (const [title, call, error] of [
+    ['ttlMs of a claim', (c) => claim(c, { ttlMs: Infinity }), message('ttlMs', 'Infinity', finite)],
+    ['ttlMs that is no number', (c) => claim(c, { ttlMs: NaN }), message('ttlMs', 'NaN', finite)],
+    [
+      'ttlMs of an owner',
+      (c) => c.offline.open({ label: 'me', ttlMs: Infinity }),
+      message('ttlMs', 'Infinity', finite),
+    ],
+    ['maxMs of an owner', (c) => c.offline.open({ label: 'me', maxMs: NaN }), message('maxMs', 'NaN', finite)],
+    [
+      'a function as a TTL',
+      (c) => claim(c, { ttlMs: () => 5 }),
+      message('ttlMs', 'a function', 'a string, a number or a list'),
+    ],
+    [
+      'heartbeats that are neither on nor off',
+      (c) => c.offline.open({ label: 'me', heartbeats: 'no' }),
+      message('heartbeats', '"no"', 'true or false'),
+    ],
+    [
+      'a timeout that is a text',
+      (c) => claim(c, { timeout: '500' }),
+      message('timeout', '"500"', 'a number of milliseconds above 0'),
+    ],
+    [
+      'a timeout of null',
+      (c) => claim(c, { timeout: null }),
+      message('timeout', 'null', 'a number of milliseconds above 0'),
+    ],
+    ['a signal of no type', (c) => claim(c, { signal: {} }), message('signal', '[object Object]', 'an AbortSignal')],
+    ['no resource', (c) => c.claims.claim(undefined, { claimant: 'me' }), message('resource', 'undefined', 'a string')],
+    ['a resource to renew', (c) => c.claims.renew(7, 'T'), message('resource', '7', 'a string')],
+    ['a resource to ask for', (c) => c.claims.assignment(null), message('resource', 'null', 'a string')],
+    [
+      'the token of an assignment',
+      (c) => c.claims.unassign('seat', { fencingToken: null }),
+      message('fencingToken', 'null', 'an integer'),
+    ],
+    ['an owner without an id', (c) => c.offline.resume(undefined, 's'), message('id', 'undefined', 'a string')],
+    ['an owner without a secret', (c) => c.offline.resume('17'), message('secret', 'undefined', 'a string')],
+    ['a filter', (c) => c.offline.locks({ kind: null }).next(), message('kind', 'null', 'a string')],
+  ]) {
+    test(`${title}: the error names field, value and rule, and nothing is called`, async (t) => {
+      const { client, calls } = await scriptedApi(t);
+      await assert.rejects(call(client), error);
+      assert.equal(calls.length, 0);
+    });
+  }
+
+  test('as a token of a lock releases nothing', async (t) => {
+    const { client, next, calls } = await scriptedApi(t);
+    const opening = client.offline.open({ label: 'me', heartbeats: false });
+    (await next()).reply(201, facts);
+    const owner = await opening;
+    const error = message('fencingToken', 'NaN', finite);
+    await assert.rejects(owner.unlock([{ ...record, fencingToken: NaN }]), error);
+    await assert.rejects(owner.unlockAll({ holding: [{ ...record, fencingToken: NaN }] }), error);
+    assert.equal(calls.length, 1);
+  });
+
+  test('is not that of locks to be spared, which may be any iterable', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const opening = client.offline.open({ label: 'me', heartbeats: false });
+    (await next()).reply(201, facts);
+    const owner = await opening;
+    const releasing = owner.unlockAll({ sparing: new Set([record]) });
+    const call = await next('POST', 'locks/release');
+    assert.deepEqual(call.body.sparing, [{ kind: 'a', id: '1' }]);
+    call.reply(200, { released: 0 });
+    await releasing;
+    await assert.rejects(owner.unlockAll({ sparing: 7 }), { name: 'TypeError' });
   });
 });
 

@@ -51,6 +51,92 @@ describe('values of more than 256 bytes', () => {
   });
 });
 
+describe('options and addresses that cannot be meant', () => {
+  const { WebSocket, connections } = scriptedPeer();
+  const refused = (field, value, rule) => ({
+    name: 'TypeError',
+    message: `${field}: ${value}, but it must be ${rule}`,
+  });
+  const URL_RULE = 'without a user and a password: what says who connects is the option key';
+
+  for (const [title, url, error] of [
+    ['a port that is none', 'http://127.0.0.1:7420x', refused('url', '"http://127.0.0.1:7420x"', 'an absolute URL')],
+    [
+      'a port that is too high',
+      'http://127.0.0.1:74200',
+      refused('url', '"http://127.0.0.1:74200"', 'an absolute URL'),
+    ],
+    ['the port 0', 'http://127.0.0.1:0', refused('url', '"http://127.0.0.1:0"', 'one with a port from 1 to 65535')],
+    ['a password', 'http://me:hush@peer.example/', refused('url', '"http://***@peer.example/"', URL_RULE)],
+    ['a user', 'wss://me@peer.example/', refused('url', '"wss://***@peer.example/"', URL_RULE)],
+    ['a password before no port', 'http://me:hush@peer:x', refused('url', '"http://***@peer:x"', 'an absolute URL')],
+    ['a fragment', 'http://peer.example/#a', refused('url', '"http://peer.example/#a"', 'without a fragment')],
+    [
+      'two buckets',
+      'http://peer.example/?bucket=a&bucket=b',
+      { name: 'TypeError', message: 'url: has more than one bucket in its query' },
+    ],
+    ['an empty bucket', 'http://peer.example/?bucket=', refused('bucket', '""', 'a name of at least one character')],
+  ]) {
+    test(`${title} in the URL`, () => {
+      assert.throws(() => connect(url, { WebSocket }).close(), error);
+      assert.equal(connections.length, 0);
+    });
+  }
+
+  for (const [field, value, shown, rule] of [
+    ['bucket', '', '""', 'a name of at least one character'],
+    ['bucket', 7, '7', 'a string'],
+    ['bucket', 'a\ud800', '"a\\ud800"', 'without lone surrogates'],
+    ['partition', {}, '[object Object]', 'a string'],
+    ['partition', '\ud800', '"\\ud800"', 'without lone surrogates'],
+    ['partition', '\u001fa', '"\\u001fa"', 'without U+001F at its beginning'],
+    ['clientId', 7, '7', 'a string'],
+    ['clientId', '\udc00', '"\\udc00"', 'without lone surrogates'],
+    ['WebSocket', 'ws', '"ws"', 'a function'],
+    ['fetch', {}, '[object Object]', 'a function'],
+    ['onstate', 1, '1', 'a function'],
+  ]) {
+    test(`the option ${field} of ${shown}`, () => {
+      const options = { WebSocket, [field]: value };
+      assert.throws(() => connect('http://peer.example/', options).close(), refused(field, shown, rule));
+      assert.equal(connections.length, 0);
+    });
+  }
+
+  test('a bucket() of no name', (t) => {
+    const { client } = start(t);
+    assert.throws(() => client.bucket(), refused('bucket', 'undefined', 'a string'));
+    assert.throws(() => client.bucket(''), refused('bucket', '""', 'a name of at least one character'));
+  });
+
+  for (const [member, value, rule] of [
+    ['timeout', '500', 'a number of milliseconds of at least 0'],
+    ['timeout', null, 'a number of milliseconds of at least 0'],
+    ['maxHold', Infinity, 'a number of milliseconds of at least 1 and at most 9007199254740991'],
+    ['maxHold', true, 'a number of milliseconds of at least 1 and at most 9007199254740991'],
+  ]) {
+    test(`the option ${member} of ${JSON.stringify(value)} of a request`, async (t) => {
+      const { locks } = start(t);
+      const shown = typeof value === 'string' ? `"${value}"` : value;
+      await assert.rejects(locks.request('a', { [member]: value }, assert.fail), {
+        name: 'TypeError',
+        message: `Failed to execute 'request' on 'LockManager': Failed to read the '${member}' property from 'LockOptions': The provided value ${shown} is not ${rule}.`,
+      });
+    });
+  }
+
+  test('metadata of a request that is no text', async (t) => {
+    const { locks } = start(t);
+    for (const [metadata, shown, rule] of [
+      [{ a: 1 }, '[object Object]', 'a string'],
+      ['\ud800', '"\\ud800"', 'without lone surrogates'],
+    ]) {
+      await assert.rejects(locks.request('a', { metadata }, assert.fail), refused('metadata', shown, rule));
+    }
+  });
+});
+
 describe('a client in an insecure context', () => {
   const { isSecureContext } = globalThis;
   before(() => {

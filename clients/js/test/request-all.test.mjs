@@ -35,6 +35,25 @@ describe('the targets of requestAll', () => {
     });
   }
 
+  for (const [title, target, shown] of [
+    ['without a name', { nmae: 'a' }, '[object Object]'],
+    ['undefined', undefined, 'undefined'],
+    ['a number', 7, '7'],
+  ]) {
+    test(`may not be ${title}`, async (t) => {
+      const { server, locks } = await open(t);
+      await assert.rejects(
+        locks.requestAll(['a', target], () => assert.fail('called back')),
+        {
+          name: 'TypeError',
+          message: `Failed to execute 'requestAll' on 'LockManager': a target is ${shown}, but it must be a name, or an object with one as its name.`,
+        },
+      );
+      await turn();
+      assert.deepEqual(asked(server), []);
+    });
+  }
+
   test('may be any iterable object', async (t) => {
     const { server, locks } = await open(t);
     const all = locks.requestAll(new Set(['b', 'a']), (given) => given.map(({ name }) => name));

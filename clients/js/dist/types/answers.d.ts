@@ -1,5 +1,7 @@
 import type { ProblemBody } from './problems.js';
 export declare function textOf(body: ProblemBody, member: string): string;
+/** One of these words. */
+export declare function wordOf<W extends string>(body: ProblemBody, member: string, words: readonly W[]): W;
 /** An integer of at least 0 that JavaScript holds exactly. */
 export declare function countOf(body: ProblemBody, member: string): number;
 /** The fencing token, which is never 0. */

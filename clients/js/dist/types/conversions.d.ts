@@ -13,8 +13,6 @@ export interface ConvertedOptions {
 export type Method = 'request' | 'requestAll';
 /** DOMString. */
 export declare function toDOMString(value: unknown): string;
-/** USVString: lone surrogates become U+FFFD. The protocol has them in resource names only. */
-export declare function toUSVString(value: unknown): string;
 /** The callback function LockGrantedCallback; `position` is that of the argument. */
 export declare function toCallback<F>(value: unknown, position: number, method: Method): F;
 /**
@@ -26,5 +24,7 @@ export declare function toLockOptions(value: unknown, method: Method): Converted
 export declare function tooFewArguments(method: Method, required: number, present: number): TypeError;
 /** The enumeration LockMode; undefined is the default. */
 export declare function toLockMode(value: unknown, method: Method): LockMode;
+/** The interface type AbortSignal, of any realm: its own getter distinguishes it from look-alikes. */
+export declare function isAbortSignal(value: unknown): value is AbortSignal;
 /** How the engines begin the message of an error that a method throws. */
 export declare function failureText(method: Method, message: string): string;
