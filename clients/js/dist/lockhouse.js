@@ -1837,8 +1837,57 @@ function unusable(member) {
   return domError("NetworkError", `The lock server's answer cannot be used: ${member} is missing or impossible`);
 }
 
+// src/random.ts
+function randomId() {
+  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] ?? 0) & 15 | 64;
+  bytes[8] = (bytes[8] ?? 0) & 63 | 128;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
+
+// src/partition.ts
+var ORIGINS = "origins:";
+var STORED = "lockhouse.partition";
+function currentPartition() {
+  const frame = globalThis;
+  if (!frame.document || frame.parent === globalThis) return "";
+  if (frame.credentialless) return storedPartition(frame);
+  return partitionFor(frame.origin ?? "null", ancestorsOf(frame));
+}
+function partitionFor(origin, ancestors) {
+  const top = ancestors.at(-1);
+  if (top === void 0 || ancestors.every((ancestor) => ancestor !== "null" && ancestor === origin)) return "";
+  return [ORIGINS, origin, ...new Set(ancestors.slice(0, -1)), top].join(" ");
+}
+function storedPartition({ localStorage }) {
+  const stored = localStorage?.getItem(STORED);
+  if (stored) return stored;
+  const partition = `credentialless ${randomId()}`;
+  localStorage?.setItem(STORED, partition);
+  return partition;
+}
+function ancestorsOf(frame) {
+  if (frame.location?.ancestorOrigins) return Array.from(frame.location.ancestorOrigins);
+  const ancestors = [];
+  let below = frame;
+  while (below.parent !== below) {
+    const above = below.parent;
+    try {
+      ancestors.push(above.origin ?? "null");
+    } catch {
+      const { referrer } = frame.document ?? { referrer: "" };
+      return [...ancestors, URL.canParse(referrer) ? new URL(referrer).origin : "null"];
+    }
+    below = above;
+  }
+  return ancestors;
+}
+
 // src/checks.ts
 var LONGEST_BYTES = 256;
+var LONGEST_ORIGINS_BYTES = 4096;
 var SHOWN_UNITS = 64;
 function broken(field, value, rule) {
   return new TypeError(`${field}: ${shown(value)}, but it must be ${rule}`);
@@ -1857,12 +1906,12 @@ function toWellFormed(field, value) {
   if (/[\ud800-\udfff]/u.test(text2)) throw broken(field, text2, "without lone surrogates");
   return text2;
 }
-function fitting(field, value) {
+function fitting(field, value, longest = LONGEST_BYTES) {
   const text2 = toWellFormed(field, value);
   const bytes = utf8Length(text2);
-  if (bytes <= LONGEST_BYTES) return text2;
+  if (bytes <= longest) return text2;
   const start = JSON.stringify(`${text2.slice(0, SHOWN_UNITS)}\u2026`);
-  throw new TypeError(`${field}: ${start} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
+  throw new TypeError(`${field}: ${start} has ${bytes} bytes of UTF-8, but at most ${longest} are allowed`);
 }
 function toBucket(value) {
   const name = fitting("bucket", value);
@@ -1870,7 +1919,8 @@ function toBucket(value) {
   return name;
 }
 function toPartition(value) {
-  const partition = fitting("partition", value);
+  const isList = typeof value === "string" && value.startsWith(ORIGINS);
+  const partition = fitting("partition", value, isList ? LONGEST_ORIGINS_BYTES : LONGEST_BYTES);
   if (partition.startsWith("")) throw broken("partition", partition, "without U+001F at its beginning");
   return partition;
 }
@@ -2893,16 +2943,6 @@ var ConnectedBucket = class {
   }
 };
 
-// src/random.ts
-function randomId() {
-  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = (bytes[6] ?? 0) & 15 | 64;
-  bytes[8] = (bytes[8] ?? 0) & 63 | 128;
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
-}
-
 // src/caller.ts
 var DEFAULT_TIMEOUT_MS = 3e4;
 var ATTEMPT_MS = 1e4;
@@ -3136,43 +3176,6 @@ function onPageHide() {
 function onPageShow() {
   isHidden = false;
   for (const sleeper of [...sleepers]) sleeper.wake();
-}
-
-// src/partition.ts
-function currentPartition() {
-  const frame = globalThis;
-  if (!frame.document || frame.parent === globalThis) return "";
-  return partitionFor(frame.origin ?? "null", ancestorsOf(frame));
-}
-function partitionFor(origin, ancestors) {
-  const top = ancestors.at(-1);
-  if (top === void 0) return "";
-  const own2 = siteOf(origin);
-  if (ancestors.every((ancestor) => ancestor !== "null" && siteOf(ancestor) === own2)) return "";
-  return `${siteOf(top)} cross-site`;
-}
-function siteOf(origin) {
-  if (!URL.canParse(origin)) return origin;
-  const { protocol, hostname } = new URL(origin);
-  const isAddress = hostname.startsWith("[") || /^[\d.]+$/.test(hostname);
-  const host = isAddress ? hostname : hostname.replace(/\.$/, "").split(".").slice(-2).join(".");
-  return `${protocol}//${host}`;
-}
-function ancestorsOf(frame) {
-  if (frame.location?.ancestorOrigins) return Array.from(frame.location.ancestorOrigins);
-  const ancestors = [];
-  let below = frame;
-  while (below.parent !== below) {
-    const above = below.parent;
-    try {
-      ancestors.push(above.origin ?? "null");
-    } catch {
-      const { referrer } = frame.document ?? { referrer: "" };
-      return [...ancestors, URL.canParse(referrer) ? new URL(referrer).origin : "null"];
-    }
-    below = above;
-  }
-  return ancestors;
 }
 
 // src/connect.ts

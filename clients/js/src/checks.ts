@@ -2,8 +2,10 @@
 // rule, and none is replaced by a default. What the server checks itself is left to it.
 
 import { utf8Length } from './names.js';
+import { ORIGINS } from './partition.js';
 
 const LONGEST_BYTES = 256;
+const LONGEST_ORIGINS_BYTES = 4096;
 /** How much of a text is shown. */
 const SHOWN_UNITS = 64;
 
@@ -34,12 +36,12 @@ export function toWellFormed(field: string, value: unknown): string {
 }
 
 /** A text as short as the protocol has it: the server would refuse a longer one again and again. */
-export function fitting(field: string, value: unknown): string {
+export function fitting(field: string, value: unknown, longest = LONGEST_BYTES): string {
   const text = toWellFormed(field, value);
   const bytes = utf8Length(text);
-  if (bytes <= LONGEST_BYTES) return text;
+  if (bytes <= longest) return text;
   const start = JSON.stringify(`${text.slice(0, SHOWN_UNITS)}…`);
-  throw new TypeError(`${field}: ${start} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
+  throw new TypeError(`${field}: ${start} has ${bytes} bytes of UTF-8, but at most ${longest} are allowed`);
 }
 
 /** The name of a bucket. */
@@ -51,7 +53,8 @@ export function toBucket(value: unknown): string {
 
 /** A partition; what begins with U+001F is the server's own. */
 export function toPartition(value: unknown): string {
-  const partition = fitting('partition', value);
+  const isList = typeof value === 'string' && value.startsWith(ORIGINS);
+  const partition = fitting('partition', value, isList ? LONGEST_ORIGINS_BYTES : LONGEST_BYTES);
   if (partition.startsWith('\u001f')) throw broken('partition', partition, 'without U+001F at its beginning');
   return partition;
 }

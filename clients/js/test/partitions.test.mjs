@@ -6,14 +6,14 @@ import { after, before, describe } from 'node:test';
 import { openFrame, openTab, openWorker } from './support/agents.mjs';
 import { bench, native, startLab, test } from './support/lab.mjs';
 
-const HOSTS = ['a.example', 'b.example', 'app.a.example', 'plain.example'];
+const HOSTS = ['a.example', 'b.example', 'app.a.example', 'bank.co.uk', 'evil.co.uk', 'plain.example'];
 const origins = (port) => Object.fromEntries(HOSTS.map((host) => [host, `http://${host}:${port}`]));
 
 describe('partitions', () => {
   let lab;
   let at;
   before(async () => {
-    const secure = (port) => HOSTS.slice(0, 3).map((host) => `http://${host}:${port}`);
+    const secure = (port) => HOSTS.slice(0, -1).map((host) => `http://${host}:${port}`);
     lab = await startLab({
       serverArgs: ({ port }) => secure(port).flatMap((origin) => ['--allow-origin', origin]),
       chromium: ({ port }) => ({
@@ -84,6 +84,26 @@ describe('partitions', () => {
     const sibling = await openTab(await context(), lab.env, { origin: at['app.a.example'] });
     const embedded = await openFrame(sibling.page, lab.env, { origin: at['a.example'] });
     assert.equal(await contend(own, embedded, `${name}:sibling`), true, 'below another host of the same site');
+  });
+
+  test('WL-109 sites end where the public suffix list says: one .co.uk is not another', async (t) => {
+    const { context, name } = bench(t, lab);
+    const own = await openTab(await context(), lab.env, { origin: at['bank.co.uk'] });
+    const evil = await openTab(await context(), lab.env, { origin: at['evil.co.uk'] });
+    const embedded = await openFrame(evil.page, lab.env, { origin: at['bank.co.uk'] });
+    assert.equal(await contend(own, embedded, name), false);
+  });
+
+  test('WL-109 WL-110 credentialless frames share their partition within a page, and with nobody else', async (t) => {
+    const { context, name } = bench(t, lab);
+    const own = await openTab(await context(), lab.env, { origin: at['a.example'] });
+    const other = await openTab(await context(), lab.env, { origin: at['a.example'] });
+    const frame = (tab) => openFrame(tab.page, lab.env, { origin: at['a.example'], credentialless: true });
+    const [first, second, elsewhere] = [await frame(own), await frame(own), await frame(other)];
+    assert.equal(await first.frame.evaluate(() => window.credentialless), true);
+    assert.equal(await contend(own, first, name), false, 'the page and its frame');
+    assert.equal(await contend(first, second, `${name}:two`), true, 'two frames of one page');
+    assert.equal(await contend(first, elsewhere, `${name}:pages`), false, 'frames of two pages');
   });
 
   test('WL-109 a frame below its own site but inside a foreign one is apart from both', async (t) => {

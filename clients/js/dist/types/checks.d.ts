@@ -7,7 +7,7 @@ export declare function toText(field: string, value: unknown): string;
 /** A string as all of the protocol are but the names of resources. */
 export declare function toWellFormed(field: string, value: unknown): string;
 /** A text as short as the protocol has it: the server would refuse a longer one again and again. */
-export declare function fitting(field: string, value: unknown): string;
+export declare function fitting(field: string, value: unknown, longest?: number): string;
 /** The name of a bucket. */
 export declare function toBucket(value: unknown): string;
 /** A partition; what begins with U+001F is the server's own. */

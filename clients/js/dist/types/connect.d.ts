@@ -19,8 +19,9 @@ export interface ConnectOptions {
     clientId?: string | undefined;
     /**
      * Contexts of one bucket share locks only if their partitions, at most 256 bytes of UTF-8, are equal.
-     * Default: empty, but for a frame below another site one of its own. A worker cannot know: give it the
-     * `partition` of its page's client.
+     * Default: empty, but for a frame below another origin the list of the origins, `origins: …`, of which the
+     * server makes the partition that its storage has, and for a credentialless frame one of its own. A worker
+     * cannot know: give it the `partition` of its page's client.
      */
     partition?: string | undefined;
     /**

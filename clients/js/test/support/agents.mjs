@@ -45,17 +45,22 @@ export async function openTab(context, env, { path = '/page.html', origin = env.
 export const agentOf = (frame) => remote(inFrame(frame), { page: frame });
 
 /** A frame with the locks installed inside a page or frame. */
-export async function openFrame(parent, env, { path = '/page.html', origin = env.origin, sandbox, options } = {}) {
+export async function openFrame(
+  parent,
+  env,
+  { path = '/page.html', origin = env.origin, sandbox, credentialless, options } = {},
+) {
   const src = realmUrl(origin, path, { ...env, options });
   const handle = await parent.evaluateHandle(
-    ([source, rules]) => {
+    ([source, rules, isCredentialless]) => {
       const frame = document.createElement('iframe');
       if (rules !== undefined) frame.sandbox = rules;
+      if (isCredentialless) frame.credentialless = true;
       frame.src = source;
       document.body.append(frame);
       return new Promise((resolve) => frame.addEventListener('load', () => resolve(frame)));
     },
-    [src, sandbox],
+    [src, sandbox, credentialless],
   );
   const element = handle.asElement();
   const frame = await element.contentFrame();
