@@ -112,7 +112,10 @@ if (!native) {
       await alive.end();
     });
 
-    for (const [title, call] of [['releases', (owner) => owner.unlock([write('7')])]]) {
+    for (const [title, call] of [
+      ['releases', (owner) => owner.unlock([write('7')])],
+      ['readings', (owner) => owner.locks()],
+    ]) {
       test(`an owner lives by its ${title}, for its client and on the server`, async (t) => {
         const { offline } = open(t);
         const owner = await offline.open({ label: 'Anna', ttlMs: 1_000, heartbeats: false });
