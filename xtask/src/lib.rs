@@ -67,7 +67,7 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Judge a history that clients wrote while their server was killed and started again
     CheckHistory(lab::Args),
-    /// Kill the server again and again while clients work, and judge what they wrote down
+    /// Kill the server, or let its disk fail, while clients work, and judge what they wrote down
     Crash(lab::Args),
     /// Try every route and every frame with every kind of credential on a real server
     Matrix(lab::Args),

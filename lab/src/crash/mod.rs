@@ -1,8 +1,10 @@
-//! `cargo xtask crash`: real clients at full speed against the real server, which is killed again and again.
+//! `cargo xtask crash`: real clients at full speed against the real server, which is killed, and whose disk
+//! fails, again and again.
 //!
 //! ```text
 //!   crash ──SIGKILL, start──▶ lockhouse serve --store sqlite:… ◀── WebSocket, HTTP ── workers
 //!     │  ├───backup; restore, while it is dead
+//!     │  ├───strace: EIO
 //!     │  └───SIGSTOP, SIGKILL─────────────────────────────────────────────────────────▶ │ processes of
 //!     │                                                                                 │ 5 clients each
 //!     └──────────────────────────────── one line per call, answer, loss ◀───────────────┘
@@ -33,16 +35,18 @@ use crate::{Verdict, serving};
 use storm::Storm;
 use tally::Counts;
 
-/// Kill the server again and again while clients work, and judge what they wrote down
+/// Kill the server, or let its disk fail, while clients work, and judge what they wrote down
 ///
 /// Worker processes of five clients each (three of Web Locks, one of offline locks, one of claims) work over
 /// a few names. The server is killed at random moments and started anew; a kill counts only if something
 /// durable was acknowledged in the 100 ms before it and another durable call was under way. Workers are
-/// killed or stopped for longer than the lease, too. Backups are made and restored between the kills, also
-/// twice and an older one after a newer one: what was told before a restore is not judged after it, but
-/// tokens and epochs grow over all restores. Every client writes down what it asks and what it is
-/// told (docs/histories.md), and that file is judged: nothing that was acknowledged may be lost, no name may
-/// have two holders.
+/// killed or stopped for longer than the lease, too. After one of three kills the server starts under strace,
+/// which lets a write or a sync of the database's log, or of a checkpoint, end with EIO: the server ends by
+/// itself; such a failure counts only if it left an outcome unknown. Backups are made and restored between
+/// the kills, also twice and an older one after a newer one: what was told before a restore is not judged
+/// after it, but tokens and epochs grow over all restores, and web locks stay held. Every client writes down
+/// what it asks and what it is told (docs/histories.md), and that file is judged: nothing that was
+/// acknowledged may be lost, no name may have two holders.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -127,7 +131,8 @@ fn report(args: &Args, judgement: &Findings, counts: &Counts, seconds: f64) -> V
 
 fn summary(counts: &Counts) -> String {
     format!(
-        "{} web locks ({} reclaimed, {} lost, {} of them judged only until a pause), {} offline locks, {} claims, {} assignments, {} in each other's way, {} refused while recovering, {} outcomes unknown, {} backups restored",
+        "{} disk failures, {} web locks ({} reclaimed, {} lost, {} of them judged only until a pause), {} offline locks, {} claims, {} assignments, {} in each other's way, {} refused while recovering, {} outcomes unknown, {} backups restored",
+        counts.disk_failures(),
         counts.sum(&["request"]),
         counts.reclaimed,
         counts.lost,
@@ -156,6 +161,7 @@ fn enough(kills: usize, counts: &Counts) -> Result<()> {
         ("outcomes that a kill left unknown", counts.unknown, kills),
         ("web locks reclaimed after a restart", counts.reclaimed, kills.div_ceil(4)),
         ("backups restored", counts.restored, kills / 4),
+        ("failures of the disk that left an outcome unknown", counts.disk_failures(), kills.div_ceil(4)),
     ];
     for (what, there, needed) in least {
         ensure!(
@@ -176,11 +182,11 @@ fn enough(kills: usize, counts: &Counts) -> Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_run_with_many_locks_that_are_excused_proves_nothing() {
+    /// The counts of a run with one kill that did enough.
+    fn counts() -> Counts {
         let done = ["request", "lock", "claim", "finalize"].map(|call| (call.to_owned(), 1000));
         let refused = ["busy", "recovering"].map(|reason| (format!("lock: {reason}"), 1000));
-        let counts = Counts {
+        Counts {
             done_by: (0..8).map(|client| (client.to_string(), 10)).collect(),
             done: done.into(),
             refused: refused.into(),
@@ -189,9 +195,20 @@ mod tests {
             excused: 100,
             reclaimed: 10,
             restored: 1,
-        };
-        assert!(enough(1, &counts).is_ok());
-        let error = enough(1, &Counts { excused: 101, ..counts }).unwrap_err().to_string();
+            disk_failures: [("sync", 1)].into(),
+        }
+    }
+
+    #[test]
+    fn a_run_with_many_locks_that_are_excused_proves_nothing() {
+        assert!(enough(1, &counts()).is_ok());
+        let error = enough(1, &Counts { excused: 101, ..counts() }).unwrap_err().to_string();
         assert!(error.contains("of 1000 web locks, 101"), "{error}");
+    }
+
+    #[test]
+    fn a_run_whose_disk_never_failed_proves_nothing() {
+        let error = enough(1, &Counts { disk_failures: [].into(), ..counts() }).unwrap_err().to_string();
+        assert!(error.contains("0 failures of the disk"), "{error}");
     }
 }

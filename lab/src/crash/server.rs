@@ -1,12 +1,14 @@
 //! The server: the real binary over one database file, started again at the same address after each kill.
+//! strace lets the disk of some lives fail.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use random::Random;
 use serde::Deserialize;
 use xtask::workspace::shell;
 
@@ -19,6 +21,26 @@ pub(super) struct Server {
     /// The process; none while the server is dead.
     child: Option<Child>,
 }
+
+/// A failure of the disk: one call on one file of the database ends with EIO.
+#[derive(Debug)]
+pub(super) struct DiskFailure {
+    pub(super) what: &'static str,
+    call: &'static str,
+    /// The end of the file's name.
+    file: &'static str,
+    /// The number of that call, from this one to that one. strace counts for each thread; that of the first
+    /// start is another one.
+    calls: (u32, u32),
+}
+
+/// One for each place at which a server at work writes or syncs.
+pub(super) const DISK_FAILURES: [DiskFailure; 4] = [
+    DiskFailure { what: "write", call: "pwrite64", file: "-wal", calls: (300, 1000) },
+    DiskFailure { what: "sync", call: "fdatasync", file: "-wal", calls: (60, 200) },
+    DiskFailure { what: "checkpoint's write", call: "pwrite64", file: "", calls: (2, 20) },
+    DiskFailure { what: "checkpoint's sync", call: "fdatasync", file: "", calls: (1, 1) },
+];
 
 /// What `lockhouse restore` says.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -33,7 +55,7 @@ impl Server {
     /// Starts it at a free port, with its database and its log in that folder.
     pub(super) fn start(binary: &Path, folder: &Path) -> Result<Self> {
         let mut server = Self { binary: binary.to_owned(), folder: folder.to_owned(), port: 0, child: None };
-        server.start_again()?;
+        server.start_again(None)?;
         Ok(server)
     }
 
@@ -41,10 +63,13 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Returns when it can be reached.
-    pub(super) fn start_again(&mut self) -> Result<()> {
+    /// Returns when it can be reached. Its disk may fail later.
+    pub(super) fn start_again(&mut self, failing: Option<(&DiskFailure, &mut Random)>) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.folder.join("server.log"))?;
-        let mut command = Command::new(&self.binary);
+        let mut command = match failing {
+            Some((failure, random)) => self.over_failing(failure, random),
+            None => Command::new(&self.binary),
+        };
         command.arg("serve").args(["--listen", &format!("127.0.0.1:{}", self.port)]);
         command.arg("--store").arg(self.store());
         command.arg("--lease").arg(format!("{}ms", LEASE.as_millis())).env("RUST_LOG", "warn");
@@ -53,7 +78,7 @@ impl Server {
         let mut child = command
             .process_group(0)
             .spawn()
-            .with_context(|| format!("cannot start {}", self.binary.display()))?;
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
         shell::end_group_with_us(child.id());
         let stdout = child.stdout.take();
         self.child = Some(child);
@@ -65,6 +90,19 @@ impl Server {
         };
         self.port = port;
         Ok(())
+    }
+
+    /// The server under strace.
+    fn over_failing(&self, failure: &DiskFailure, random: &mut Random) -> Command {
+        let DiskFailure { call, file, calls: (first, last), .. } = failure;
+        let nth = *first as usize + random.below((last - first) as usize + 1);
+        let mut command = Command::new("strace");
+        // The tracer is a grandchild, so that the server itself is the child that is killed and waited for.
+        command.args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", "signal=none", "-P"]);
+        command.arg(format!("{}{file}", self.database().display()));
+        command.arg(format!("--trace={call}")).arg(format!("--inject={call}:error=EIO:when={nth}"));
+        command.arg(&self.binary);
+        command
     }
 
     /// Has the running server write a backup, as an operator would.
@@ -93,8 +131,22 @@ impl Server {
         Ok(output.stdout)
     }
 
+    fn database(&self) -> PathBuf {
+        self.folder.join("lockhouse.db")
+    }
+
     fn store(&self) -> String {
-        format!("sqlite:{}", self.folder.join("lockhouse.db").display())
+        format!("sqlite:{}", self.database().display())
+    }
+
+    /// How it has ended by itself, if it has.
+    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        let status = self.child.as_mut().context("it is dead")?.try_wait()?;
+        if status.is_some() {
+            self.child = None;
+            shell::end_group_with_us(0);
+        }
+        Ok(status)
     }
 
     /// SIGKILL; returns when it is dead.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use random::Random;
@@ -14,7 +14,7 @@ use super::fleet::Fleet;
 use super::http::Http;
 use super::journal::Journal;
 use super::recorder::now;
-use super::server::Server;
+use super::server::{DISK_FAILURES, DiskFailure, Server};
 use super::tally::{Counts, Tally};
 use super::{APART, Args, LEASE, MEETING};
 
@@ -42,6 +42,11 @@ struct Backups {
 
 /// One of so many kills comes right after a backup was made, and one before a backup is restored.
 const KILLS_PER_RESTORE: u32 = 3;
+
+/// After one of so many kills the server starts over a disk that will fail.
+const KILLS_PER_DISK_FAILURE: u32 = 3;
+/// A disk that has not failed by then is given up. A checkpoint comes after a thousand pages.
+const LONGEST_WAIT_FOR_A_FAILURE: Duration = Duration::from_secs(10);
 
 /// A server is killed at some moment from here, when the lines about the last kill have come,
 const SHORTEST_LIFE: Duration = Duration::from_millis(150);
@@ -75,18 +80,17 @@ impl Storm {
             tried += 1;
             let life = self.between(SHORTEST_LIFE, LONGEST_LIFE);
             let mut befell = self.let_live(life, tried)?;
-            match tried % KILLS_PER_RESTORE {
-                1 => {
-                    self.back_up(folder)?;
-                    self.kill(None)?;
-                }
-                2 => {
-                    let nth = self.backups.next();
-                    self.kill(Some(nth))?;
-                    befell.push_str(&format!("; backup {} was restored", nth + 1));
-                }
-                _ => self.kill(None)?,
+            if tried % KILLS_PER_RESTORE == 1 {
+                self.back_up(folder)?;
             }
+            self.kill()?;
+            if tried % KILLS_PER_RESTORE == 2 {
+                let nth = self.backups.next();
+                self.restore(nth)?;
+                befell.push_str(&format!("; backup {} was restored", nth + 1));
+            }
+            let failure = (tried % KILLS_PER_DISK_FAILURE == 1).then(|| self.next_disk_failure());
+            self.start_again(failure)?;
             thread::sleep(SHORTEST_LIFE);
             let met = self.journal.tally(Tally::met).context("the kill was not noted")?;
             counted += u32::from(met.counts());
@@ -98,6 +102,9 @@ impl Storm {
                 met.in_flight,
                 if met.counts() { "" } else { ", does not count" },
             );
+            if let Some(failure) = failure {
+                self.live_until_the_disk_fails(failure)?;
+            }
         }
         thread::sleep(AFTERMATH);
         self.finish()
@@ -153,19 +160,64 @@ impl Storm {
         Ok(())
     }
 
-    /// SIGKILL, and another life over the same file, or over that backup.
-    fn kill(&mut self, restored: Option<usize>) -> Result<()> {
+    /// SIGKILL.
+    fn kill(&mut self) -> Result<()> {
         let at = now();
         self.journal.tally(|tally| tally.killed(at));
         self.server.kill()?;
         self.journal.write_now(What::ServerKilled);
-        if let Some(nth) = restored {
-            self.restore(nth)?;
-        }
+        Ok(())
+    }
+
+    /// Another life over the file that there is.
+    fn start_again(&mut self, failure: Option<&DiskFailure>) -> Result<()> {
         let pause = self.between(Duration::ZERO, Duration::from_millis(60));
         thread::sleep(pause);
-        self.server.start_again()?;
+        self.server.start_again(failure.map(|failure| (failure, &mut self.random)))?;
         self.note_start();
+        Ok(())
+    }
+
+    /// The places at which the disk fails come in turn.
+    fn next_disk_failure(&self) -> &'static DiskFailure {
+        let so_far = self.journal.tally(|tally| tally.counts.disk_failures());
+        &DISK_FAILURES[so_far % DISK_FAILURES.len()]
+    }
+
+    /// The server ends by itself, and another life begins over what its disk has. The failure counts if a
+    /// client does not know an outcome because of it.
+    fn live_until_the_disk_fails(&mut self, failure: &DiskFailure) -> Result<()> {
+        let unknown = self.journal.tally(|tally| tally.counts.unknown);
+        let begun = Instant::now();
+        let ended = loop {
+            match self.server.ended()? {
+                None if begun.elapsed() < LONGEST_WAIT_FOR_A_FAILURE => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                ended => break ended,
+            }
+        };
+        let Some(status) = ended else {
+            println!("no {} has failed", failure.what);
+            self.kill()?;
+            return self.start_again(None);
+        };
+        ensure!(status.code() == Some(1), "the {} failed, and the server ended with {status}", failure.what);
+        self.journal.write_now(What::ServerKilled);
+        self.start_again(None)?;
+        thread::sleep(SHORTEST_LIFE);
+        let unknown = self.journal.tally(|tally| {
+            let unknown = tally.counts.unknown - unknown;
+            if unknown > 0 {
+                *tally.counts.disk_failures.entry(failure.what).or_default() += 1;
+            }
+            unknown
+        });
+        println!(
+            "a {} failed after {} ms: the server ended, {unknown} outcomes unknown",
+            failure.what,
+            begun.elapsed().as_millis()
+        );
         Ok(())
     }
 
@@ -180,11 +232,8 @@ impl Storm {
     /// Ends the clients, kills the server once more and reads what it still knows.
     fn finish(mut self) -> Result<Counts> {
         self.fleet.end()?;
-        self.server.kill()?;
-        self.journal.write_now(What::ServerKilled);
-        self.server.start_again()?;
-        self.lives += 1;
-        self.journal.write_now(What::ServerStarted { epoch: self.lives.to_string() });
+        self.kill()?;
+        self.start_again(None)?;
         let http = Http::new(&self.server.url())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for bucket in [MEETING, APART] {

@@ -56,6 +56,8 @@ pub(super) struct Counts {
     pub(super) reclaimed: usize,
     /// Backups that were restored.
     pub(super) restored: usize,
+    /// Calls of the disk that failed and left an outcome unknown, by what they were.
+    pub(super) disk_failures: BTreeMap<&'static str, usize>,
 }
 
 #[derive(Debug)]
@@ -193,6 +195,10 @@ impl Met {
 impl Counts {
     pub(super) fn sum(&self, calls: &[&str]) -> usize {
         calls.iter().filter_map(|call| self.done.get(*call)).sum()
+    }
+
+    pub(super) fn disk_failures(&self) -> usize {
+        self.disk_failures.values().sum()
     }
 
     pub(super) fn refusals(&self, reason: &str) -> usize {

@@ -55,7 +55,7 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring { name: "model", shows: "every state of a small world", usual_s: Some(30), work: model },
     Ring {
         name: "crash",
-        shows: "20 kills of a server that real clients use",
+        shows: "20 kills and a few disk failures of a server that real clients use",
         usual_s: Some(60),
         work: crash,
     },
