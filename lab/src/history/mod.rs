@@ -5,7 +5,7 @@
 //! lines ──read──▶ events ──pair──▶ operations ──story, per name──▶ facts and sights ──▶ overlaps, keeping,
 //!                                      │                                                assignments
 //!                                      └──────────────────────────────────────────────▶ tokens, per bucket
-//! A restore of a backup begins a new stretch; all but the tokens is judged within each.
+//! A restore of a backup begins a new stretch; all but tokens and web locks is judged within each.
 //! ```
 //! docs/histories.md describes the format and the rules. No module here knows how lockhouse works inside.
 
@@ -23,6 +23,7 @@ mod story;
 mod tests;
 mod tokens;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -105,6 +106,9 @@ fn judge_history(history: &History) -> anyhow::Result<Findings> {
         judge_stretch(history, &reporter, &mut breaches);
     } else {
         history.stretches().iter().for_each(|stretch| judge_stretch(stretch, &reporter, &mut breaches));
+        // Web locks that are held over a restore are judged before and after it.
+        let mut reported = HashSet::new();
+        breaches.retain(|breach| reported.insert(breach.account.clone()));
     }
     Ok(Findings { events: history.events, acknowledged: history.acknowledged, breaches })
 }

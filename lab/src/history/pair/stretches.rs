@@ -2,6 +2,10 @@
 //!
 //! What a restore takes back or brings back is unknown. So nothing of before is judged after it; but
 //! whatever was granted since has to be kept. Fencing tokens are judged over the whole history.
+//!
+//! Web locks outlive a restore as they do a kill: every bucket recovers, so that nothing is granted before
+//! each holder has reclaimed its lock or passed its deadline. So no other client gets a web lock's name
+//! before its holder has let it go, and that is judged in the stretches after its grant, too.
 
 use std::collections::HashSet;
 
@@ -55,11 +59,14 @@ impl History {
 impl Stretch<'_> {
     /// What is to be judged of the operation in this stretch.
     fn take(&self, op: &Op) -> Option<Op> {
+        if self.may_bear_on_web_locks(op) {
+            return Some(op.clone());
+        }
         if !self.contains(op) || self.is_about_what_was_before(op) {
             return None;
         }
         let mut op = op.clone();
-        (op.closes, op.let_go) = (op.closes.min(self.to), op.let_go.min(self.to));
+        op.closes = op.closes.min(self.to);
         match &mut op.answered {
             Some((_, Completion::Ok { gain, .. })) => {
                 if let Some(found) = &mut gain.found {
@@ -91,6 +98,15 @@ impl Stretch<'_> {
             Some((at, answer)) if *answer != Completion::Unknown => (self.from..self.to).contains(&at.ns),
             _ => op.invoked.ns < self.to && op.closes >= self.from,
         }
+    }
+
+    /// Whether it is a web lock of before that is held still, or a steal of before, which may have ended one.
+    fn may_bear_on_web_locks(&self, op: &Op) -> bool {
+        let Invocation::Request { steal, .. } = op.call else { return false };
+        let token = op.gain().and_then(|(gain, _)| gain.token);
+        // An answer of before may be read after the restore.
+        let is_of_before = op.closes < self.from || token.is_some_and(|token| token <= self.above);
+        is_of_before && (steal || token.is_some() && op.let_go > self.from)
     }
 
     fn is_about_what_was_before(&self, op: &Op) -> bool {
