@@ -31,6 +31,8 @@ pub(crate) struct Ledger {
     held: HashMap<(Arc<Scope>, NameBuf, u64), u64>,
     /// The locks that are void, and were not ended by a change of their own.
     void: HashSet<(Arc<Scope>, NameBuf, u64)>,
+    /// How often more locks became void at once than are swept at a tick, where each is a part of its own.
+    long_sweeps: u64,
     /// A name that became another's while a void lock kept it.
     passed_on: Option<NameBuf>,
     marks: Marks,
@@ -57,6 +59,9 @@ struct Tokens {
     /// In those before the present one.
     earlier: u64,
 }
+
+/// The parts of a sweep that follow from one tick.
+const PARTS_PER_TICK: usize = 5;
 
 /// More tokens than a bucket gives in a schedule.
 const GIVEN_AT_MOST: u64 = 100_000;
@@ -91,8 +96,9 @@ impl Ledger {
     pub(crate) fn restored(&mut self, backup: &Self, above: HighestNumbers) {
         let (ever, announced) = (std::mem::take(&mut self.ever), std::mem::take(&mut self.announced));
         let (repeated, epoch, drops, wasted) = (self.repeated, self.epoch, self.drops, self.wasted);
-        let passed_on = self.passed_on.take();
-        let past = Self { ever, announced, repeated, drops, wasted, passed_on, ..backup.clone() };
+        let (long_sweeps, passed_on) = (self.long_sweeps, self.passed_on.take());
+        let past =
+            Self { ever, announced, repeated, drops, wasted, long_sweeps, passed_on, ..backup.clone() };
         *self = Self { epoch: epoch.max(above.epoch), last_seq: 0, ..past };
         self.marks.of.values_mut().for_each(|mark| *mark = above.mark);
         self.marks.dropped = [(MarkOf::All, above.mark)].into();
@@ -127,6 +133,11 @@ impl Ledger {
     /// A name that became another's before the end of a void lock was stored, if there was one.
     pub(crate) fn passed_on_while_void(&self) -> Option<&NameBuf> {
         self.passed_on.as_ref()
+    }
+
+    /// How many sweeps were too long for one tick.
+    pub(crate) fn long_sweeps(&self) -> u64 {
+        self.long_sweeps
     }
 
     /// How many buckets were dropped.
@@ -249,8 +260,10 @@ impl Ledger {
                             }
                         }
                 };
+                let before = self.void.len();
                 let voided = self.held.extract_if(|lock, token| is_meant(lock, *token));
                 self.void.extend(voided.map(|(lock, _)| lock));
+                self.long_sweeps += u64::from(self.void.len() - before > PARTS_PER_TICK);
             }
             Change::LocksSwept { .. } => {}
             Change::Claimed(record) => ever(Sort::Claim, record.token.get()),

@@ -12,7 +12,6 @@ use super::clients::worker::Worker;
 use super::disk::Disk;
 use super::fault_plan;
 use super::journal::{Journal, Written};
-use super::ledger::Ledger;
 use super::server::{
     LONGEST_LEASE_MS, LONGEST_WAIT_MS, Leases, Place, SHORTEST_LEASE_MS, STEP_MS, ServerLife, places,
 };
@@ -69,10 +68,11 @@ pub(crate) fn play(seed: u64, with_notes: bool) -> Result<Written, String> {
     stage.act_on()?;
     stage.mend()?;
     let (journal, of_the_store, faults) = (stage.journal.clone(), stage.disk.faults(), stage.faults);
-    let drops = stage.disk.ledger(Ledger::drops);
+    let (drops, long_sweeps) = stage.disk.ledger(|ledger| (ledger.drops(), ledger.long_sweeps()));
     drop(stage);
     let mut written = journal.close_journal();
     written.tally.add("buckets dropped", drops);
+    written.tally.add("swept over several ticks", long_sweeps);
     written.tally.add("faults", faults + of_the_store.total());
     fault_plan::by_class(&of_the_store).iter().for_each(|(class, count)| written.tally.add(class, *count));
     Ok(written)

@@ -27,8 +27,14 @@ use super::journal::{Journal, Op};
 use super::ledger::{Ledger, Sort};
 use crate::history::record::{Invocation, Reason};
 
-/// The names that all clients want.
-pub(crate) const NAMES: [&str; 3] = ["k/0", "k/1", "k/2"];
+/// All names. An owner that has all of them has more locks than are swept at one tick, or at two.
+pub(crate) const NAMES: [&str; 15] = [
+    "k/0", "k/1", "k/2", "k/3", "k/4", "k/5", "k/6", "k/7", "k/8", "k/9", "k/10", "k/11", "k/12", "k/13",
+    "k/14",
+];
+
+/// The number of names that all clients want.
+pub(crate) const WANTED: usize = 3;
 
 /// A bucket, with its names for the clients and in the history.
 #[derive(Clone, Debug)]

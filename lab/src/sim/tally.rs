@@ -99,6 +99,7 @@ const EXPECTED: &[&str] = &[
     "store: sections lost",
     "store: sections refused",
     "store: takes failed",
+    "swept over several ticks",
     "takeover",
     "unclean stop",
     "ended in mid-sweep",

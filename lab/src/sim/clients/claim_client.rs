@@ -10,7 +10,7 @@ use super::owner_client::Caller;
 use crate::history::record::{Completion, Gain, Invocation, Reason};
 use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
-use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
+use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started, WANTED};
 
 /// A client of claims.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl ClaimClient {
         if let Some(last) = self.last_key.clone().filter(|_| random.percent(25)) {
             return (last, true);
         }
-        let (name, ttl_ms) = (random.below(NAMES.len()), 150 + random.below(1200) as u64);
+        let (name, ttl_ms) = (random.below(WANTED), 150 + random.below(1200) as u64);
         if !random.percent(30) {
             return (Keyed { name, ttl_ms, key: None }, false);
         }

@@ -12,7 +12,7 @@ use random::Random;
 use crate::history::record::{self, Gain, Invocation, Reason};
 use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
-use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
+use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started, WANTED};
 
 /// A client of owners and offline locks.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl OwnerClient {
         self.asked = Some(match random.below(100) {
             0..35 => life.start(questions::lock(caller, known, wishes(random))),
             35..50 => {
-                let (name, stale) = (random.below(NAMES.len()), random.percent(20));
+                let (name, stale) = (random.below(WANTED), random.percent(20));
                 life.start(questions::unlock(caller, known, name, stale))
             }
             50..55 => life.start(questions::unlock_all(caller, known)),
@@ -258,17 +258,20 @@ struct Plan {
 impl Plan {
     fn new(random: &mut Random) -> Self {
         let locks = (0..=random.below(2)).map(|_| wishes(random)).collect();
-        let releases = (0..random.below(3)).map(|_| random.below(NAMES.len())).collect();
+        let releases = (0..random.below(3)).map(|_| random.below(WANTED)).collect();
         Self { begins: random.percent(50), locks, releases, commits: random.percent(65) }
     }
 }
 
-/// Draws one to three names, each with a mode.
+/// Draws one to three names, each with a mode, and now and then all the others.
 fn wishes(random: &mut Random) -> Vec<(usize, Mode)> {
+    if random.percent(2) {
+        return (WANTED..NAMES.len()).map(|name| (name, Mode::Exclusive)).collect();
+    }
     let mode = |random: &mut Random| if random.percent(50) { Mode::Shared } else { Mode::Exclusive };
     let count = if random.percent(70) { 1 } else { 2 + random.below(2) };
-    let first = random.below(NAMES.len());
-    (0..count).map(|nth| ((first + nth) % NAMES.len(), mode(random))).collect()
+    let first = random.below(WANTED);
+    (0..count).map(|nth| ((first + nth) % WANTED, mode(random))).collect()
 }
 
 fn wanted(wishes: &[(usize, Mode)]) -> Vec<Wanted> {

@@ -15,7 +15,7 @@ use super::session::{AGENT, Break, Orphan, Session};
 use crate::history::record::{Gain, Invocation, Reason, What};
 use crate::sim::journal::Journal;
 use crate::sim::ledger::Ledger;
-use crate::sim::server::{LATEST_END_MS, NAMES, Place, ServerLife};
+use crate::sim::server::{LATEST_END_MS, NAMES, Place, ServerLife, WANTED};
 
 /// A remote client of web locks; when it dies, another one comes in its place.
 #[derive(Debug)]
@@ -331,7 +331,7 @@ impl RemoteWebClient {
     }
 
     fn request(&mut self, life: &ServerLife, random: &mut Random) {
-        let name = random.below(NAMES.len());
+        let name = random.below(WANTED);
         let wish = if random.percent(40) { Mode::Shared } else { Mode::Exclusive };
         let acquire = match random.below(100) {
             0..10 => Acquire::Steal,
@@ -423,7 +423,7 @@ impl RemoteWebClient {
         let is_void = old.epoch < since || old.epoch == life.server.epoch;
         if !is_void {
             match random.below(3) {
-                0 => old.name = (old.name + 1) % NAMES.len(),
+                0 => old.name = (old.name + 1) % WANTED,
                 1 => old.token = FencingToken::new(old.token.get() + 1),
                 _ => {
                     old.mode = if old.mode == Mode::Shared { Mode::Exclusive } else { Mode::Shared };

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::owner_client::mode;
 use crate::history::record::{Gain, Invocation, Reason, What};
 use crate::sim::journal::Op;
-use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
+use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started, WANTED};
 
 /// A client in the server's process, as long as that process lives.
 #[derive(Debug)]
@@ -123,7 +123,8 @@ impl Worker {
             }
         }
         let Some(agent) = &self.agent else { return };
-        let name = random.below(NAMES.len());
+        let names = if random.percent(10) { NAMES.len() } else { WANTED };
+        let name = random.below(names);
         let mut wish = if random.percent(40) { Mode::Shared } else { Mode::Exclusive };
         let signal = CancellationToken::new();
         let mut request = agent.locks().request(NAMES[name]);

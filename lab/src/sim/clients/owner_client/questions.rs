@@ -10,7 +10,7 @@ use crate::history::record::{Gain, Invocation, Reason};
 use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::look;
-use crate::sim::server::NAMES;
+use crate::sim::server::{NAMES, WANTED};
 
 pub(super) async fn open(caller: Caller, ttl_ms: u64, max_ms: Option<u64>) -> Learned {
     // A calendar that is set makes longest lives shorter or longer, so that nothing of them is certain.
@@ -175,8 +175,10 @@ pub(super) async fn wrong_secret(caller: Caller, known: Known) -> Learned {
 }
 
 pub(super) async fn look(caller: Caller, known: Known) -> Learned {
-    let ops: Vec<_> =
-        (0..NAMES.len()).map(|name| caller.ask(Invocation::Look { name: NAMES[name].to_owned() })).collect();
+    let ops: Vec<_> = NAMES[..WANTED]
+        .iter()
+        .map(|name| caller.ask(Invocation::Look { name: (*name).to_owned() }))
+        .collect();
     _ = known;
     match look::found(&caller.server, &caller.place).await {
         Ok(found) => {
