@@ -116,6 +116,7 @@ const EXPECTED: &[&str] = &[
     "web: granted far away",
     "web: held too long",
     "web: no store",
+    "web: no store for the answer",
     "web: queries",
     "web: queries refused",
     "web: reclaimed",
