@@ -102,6 +102,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A neighbour that is at its rate is refused at least so many calls in a second.
 const REFUSED_A_SECOND: f64 = 50.0;
 
+/// The fewest claims, before the end of an owner with many locks and meanwhile, of which a percentile says
+/// something.
+const FEWEST_PAIRS: usize = 300;
+
 /// The number of differences that are shown.
 const SHOWN: usize = 10;
 
@@ -216,10 +220,29 @@ impl Compared {
                 "this run did too little to prove anything: the neighbour was refused {count} times by {what}, but at least {least} are needed"
             );
         }
+        self.enough_beside_the_large_end()?;
         let a_second = self.neighbour.rate as f64 / self.meanwhile.as_secs_f64();
         ensure!(
             a_second >= REFUSED_A_SECOND,
             "this run proves nothing: the neighbour was refused by its rate {a_second:.0} times in a second, but at least {REFUSED_A_SECOND} are needed to say that it was at it"
+        );
+        Ok(())
+    }
+
+    fn enough_beside_the_large_end(&self) -> Result<()> {
+        let LargeEnd { alone, beside, sweeps, .. } = &self.large_end;
+        for (when, times) in [("before", &alone.claims), ("during", &beside.claims)] {
+            ensure!(
+                times.len() >= FEWEST_PAIRS,
+                "this run did too little to prove anything: {} claims {when} the end of many locks, but at least {FEWEST_PAIRS} are needed",
+                times.len()
+            );
+        }
+        let shortest = sweeps.iter().min().copied().unwrap_or_default();
+        ensure!(
+            shortest > p99(&alone.claims),
+            "this run did too little to prove anything: many locks had ended after {:.0} µs, before the first claim had",
+            micros(shortest)
         );
         Ok(())
     }
@@ -403,8 +426,10 @@ mod tests {
         };
         let (alone, beside) = (times(100), times(beside_us));
         let meanwhile = Duration::from_secs(2);
-        let of = |us| large_end::Times { pairs: times(100), claims: times(us) };
-        let large_end = LargeEnd { alone: of(100), beside: of(100), ..LargeEnd::default() };
+        let many = |us: u64| vec![Duration::from_micros(us); FEWEST_PAIRS];
+        let of = |us| large_end::Times { pairs: many(100), claims: many(us) };
+        let sweeps = vec![Duration::from_millis(100)];
+        let large_end = LargeEnd { alone: of(100), beside: of(100), sweeps, ..LargeEnd::default() };
         Compared { answers: 5000, differences: Vec::new(), alone, beside, neighbour, meanwhile, large_end }
     }
 
@@ -432,6 +457,14 @@ mod tests {
         idle.neighbour.claims = 3;
         let error = idle.enough(&args()).unwrap_err().to_string();
         assert!(error.contains("refused 3 times by claims"), "{error}");
+        let mut short = compared(100);
+        short.large_end.beside.claims.pop();
+        let error = short.enough(&args()).unwrap_err().to_string();
+        assert!(error.contains("299 claims during the end"), "{error}");
+        let mut swift = compared(100);
+        swift.large_end.sweeps.push(Duration::from_micros(100));
+        let error = swift.enough(&args()).unwrap_err().to_string();
+        assert!(error.contains("before the first claim"), "{error}");
         let slow = Compared { meanwhile: Duration::from_secs(3), ..compared(100) };
         let error = slow.enough(&args()).unwrap_err().to_string();
         assert!(error.contains("by its rate 33 times in a second"), "{error}");
