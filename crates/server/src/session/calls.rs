@@ -38,11 +38,13 @@ impl Session {
             }
             if self.pacing.spent() - paused_at >= GIVE_WAY_FRAMES {
                 paused_at = self.pacing.spent();
+                connection.pass();
                 tokio::task::yield_now().await;
             }
             let Some(next) = connection.next_ready().await else { break };
             verdict = self.incoming(next);
         }
+        connection.pass();
         verdict
     }
 

@@ -83,6 +83,7 @@ impl Session {
     /// Runs while there is a connection.
     async fn attached(&mut self, connection: &mut WebSocketConnection) -> Parting {
         let mut heartbeat = self.heartbeat();
+        connection.enter(&self.registration.order);
         loop {
             let verdict = match self.take_notices() {
                 Verdict::GoOn => self.check_unread(),

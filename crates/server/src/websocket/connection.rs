@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
+use super::arrivals::{Arrival, ArrivalOrder};
 use super::write_queue::WriteQueue;
 use crate::bounds::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_GRACE};
 use crate::limits::{ConnectionPermit, Network, TenantPermit};
@@ -27,8 +28,10 @@ use crate::limits::{ConnectionPermit, Network, TenantPermit};
 #[derive(Debug)]
 pub(crate) struct WebSocketConnection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
+    arrival: Arrival,
     unflushed: bool,
-    /// Messages that were read while too much waited to be written, other than pongs and ends.
+    /// Messages that were read before their turn, or while too much waited to be written, other than pongs and
+    /// ends.
     held_back: VecDeque<Incoming>,
     held_back_bytes: usize,
     /// Runs while there is something to write and the peer takes nothing, or nothing can be written any more.
@@ -109,6 +112,7 @@ impl WebSocketConnection {
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
         Self {
             socket,
+            arrival: Arrival::default(),
             unflushed: false,
             held_back: VecDeque::new(),
             held_back_bytes: 0,
@@ -129,6 +133,16 @@ impl WebSocketConnection {
         self.tenant_permit = Some(permit);
     }
 
+    /// From now on the input of the connection is read in the order of its bucket.
+    pub(crate) fn enter(&self, order: &ArrivalOrder) {
+        self.arrival.enter(order);
+    }
+
+    /// All that was read is carried out: the connection whose input came next has its turn.
+    pub(crate) fn pass(&self) {
+        self.arrival.pass();
+    }
+
     /// Writes the frames of the queue, and waits for input that is read at present.
     ///
     /// # Cancel safety
@@ -137,21 +151,28 @@ impl WebSocketConnection {
     pub(crate) async fn next(&mut self, queue: &mut WriteQueue, reading: ReadMode) -> Incoming {
         poll_fn(|context| {
             match self.poll_write(context, queue) {
-                Poll::Ready(Err(_)) => self.poll_end(context),
+                Poll::Ready(Err(_)) => {
+                    self.arrival.end();
+                    self.poll_end(context)
+                }
                 // A client that takes nothing cannot make us keep ever more answers for it.
-                _ if reading == ReadMode::Nothing => Poll::Pending,
+                _ if reading == ReadMode::Nothing => {
+                    self.arrival.pass();
+                    Poll::Pending
+                }
                 _ if reading == ReadMode::Urgent || queue.bytes() > OUTBOX_HIGH_WATER_BYTES => {
+                    self.arrival.pass();
                     self.poll_urgent(context)
                 }
-                _ => self.poll_held_back_or_read(context),
+                _ => self.poll_in_turn(context),
             }
         })
         .await
     }
 
-    /// A message that has come already.
+    /// A message that has come already, and whose turn is now.
     pub(crate) async fn next_ready(&mut self) -> Option<Incoming> {
-        poll_fn(|context| match self.poll_held_back_or_read(context) {
+        poll_fn(|context| match self.poll_in_turn(context) {
             Poll::Ready(incoming) => Poll::Ready(Some(incoming)),
             Poll::Pending => Poll::Ready(None),
         })
@@ -160,12 +181,14 @@ impl WebSocketConnection {
 
     /// Says the last words, closes, and waits a little for the peer to do the same.
     pub(crate) async fn part(mut self, farewell: Farewell) {
+        self.arrival.end();
         // Whether the peer takes the last words or not, the connection is gone after that time.
         _ = timeout(FAREWELL_TIMEOUT, self.say(farewell)).await;
     }
 
     /// The peer has closed: answers that.
     pub(crate) async fn answer_close(mut self) {
+        self.arrival.end();
         _ = timeout(FAREWELL_TIMEOUT, async {
             while self.socket.next().await.is_some_and(|next| next.is_ok()) {}
         })
@@ -265,6 +288,17 @@ impl WebSocketConnection {
         }
     }
 
+    /// A message, once all that arrived before it at other connections of the bucket is carried out.
+    fn poll_in_turn(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
+        let incoming = ready!(self.poll_held_back_or_read(context));
+        if self.arrival.poll_turn(context).is_ready() {
+            return Poll::Ready(incoming);
+        }
+        self.held_back_bytes += incoming.held_bytes();
+        self.held_back.push_front(incoming);
+        Poll::Pending
+    }
+
     fn poll_held_back_or_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         match self.held_back.pop_front() {
             Some(incoming) => {
@@ -276,7 +310,8 @@ impl WebSocketConnection {
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
-        let message = match ready!(self.socket.poll_next_unpin(context)) {
+        let Self { socket, arrival, .. } = self;
+        let message = match ready!(arrival.poll_read(context, |context| socket.poll_next_unpin(context))) {
             Some(Ok(message)) => message,
             Some(Err(error)) => return Poll::Ready(Incoming::from(error)),
             None => return Poll::Ready(Incoming::Lost),

@@ -1,7 +1,8 @@
-//! One WebSocket: its reads and writes, the identity that opened it, and the registry in which a resume finds
+//! One WebSocket: its reads, in the order of arrival, and its writes, the identity that opened it, and the registry in which a resume finds
 //! its session.
 
 mod admission;
+mod arrivals;
 mod connection;
 mod registry;
 mod write_queue;

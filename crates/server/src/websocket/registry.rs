@@ -10,6 +10,7 @@ use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, oneshot};
 
 use super::admission::Admission;
+use super::arrivals::{ArrivalOrder, ArrivalOrders};
 use super::connection::WebSocketConnection;
 use crate::limits::{Full, Permit, Quotas, Refused};
 use crate::random::random_hex;
@@ -20,6 +21,7 @@ use crate::settings::LimitSettings;
 pub(crate) struct SessionRegistry {
     entries: Arc<Mutex<HashMap<String, Registered>>>,
     tenants: Quotas<String>,
+    orders: ArrivalOrders,
 }
 
 struct Registered {
@@ -59,6 +61,8 @@ pub(crate) struct Registration {
     registry: SessionRegistry,
     pub(crate) id: String,
     pub(crate) secret: String,
+    /// The order among the connections of the bucket.
+    pub(crate) order: ArrivalOrder,
     attach: mpsc::Receiver<Attach>,
     /// Connections that came too late.
     late: Vec<Attach>,
@@ -74,11 +78,11 @@ impl SessionRegistry {
             Full::All => Refused::Sessions,
             Full::Each => Refused::SessionsPerTenant,
         })?;
-        let (id, secret) = (random_hex::<16>(), random_hex::<32>());
+        let (id, secret, order) = (random_hex::<16>(), random_hex::<32>(), self.orders.of(&scope));
         let (sender, attach) = mpsc::channel(1);
         let entry = Registered { secret: secret.clone(), scope, attach: sender };
         self.entries.lock().insert(id.clone(), entry);
-        Ok(Registration { registry: self.clone(), id, secret, attach, late: Vec::new(), permit })
+        Ok(Registration { registry: self.clone(), id, secret, order, attach, late: Vec::new(), permit })
     }
 
     /// Hands the connection to the session that it wants to go on with; gives it back if there is none.

@@ -181,6 +181,13 @@ impl ServerProcess {
         }
     }
 
+    /// SIGCONT.
+    #[allow(dead_code, reason = "not every test that has a server stops it")]
+    pub(crate) fn go_on(&self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
+    }
+
     /// SIGKILL, and another server at the same address.
     pub(crate) fn restart(&mut self) {
         self.kill();

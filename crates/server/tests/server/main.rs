@@ -15,6 +15,7 @@ mod life;
 mod limits;
 mod load;
 mod memory;
+mod order;
 mod outage;
 mod process;
 mod resume;
