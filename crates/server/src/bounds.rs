@@ -7,6 +7,13 @@ use lockhouse_wire::ACK_EVERY;
 /// How long the last words and the closing handshake of a connection may take.
 pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// As [`FAREWELL_TIMEOUT`], of all connections together, where the store has failed: another server may be at
+/// work by then.
+pub(crate) const FAILED_FAREWELL_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The time between two looks at whether the database file is in its place.
+pub(crate) const FILE_CHECK: Duration = Duration::from_millis(250);
+
 /// Agents of a session at once, at most.
 pub(crate) const AGENTS_PER_SESSION: usize = 1024;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use lockhouse::House;
+use lockhouse::store::DatabaseFile;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
@@ -24,6 +25,8 @@ pub(crate) struct AppState {
     pub(crate) config: Config,
     authority: watch::Sender<Arc<Authority>>,
     pub(crate) house: House,
+    /// The database file, if the state is in one.
+    pub(crate) file: Option<DatabaseFile>,
     /// The proof of an operator, who may make a backup.
     pub(crate) operator: Option<Operator>,
     /// Names this life of the server.
@@ -54,7 +57,17 @@ pub(crate) enum Phase {
 
 impl AppState {
     /// Over these lock tables.
-    pub(crate) fn new(config: Config, house: House, operator: Option<Operator>) -> Arc<Self> {
+    pub(crate) fn new(config: Config, house: House) -> Arc<Self> {
+        Self::over_file(config, house, None, None)
+    }
+
+    /// Over the lock tables of a database file.
+    pub(crate) fn over_file(
+        config: Config,
+        house: House,
+        file: Option<DatabaseFile>,
+        operator: Option<Operator>,
+    ) -> Arc<Self> {
         let limiter = Arc::new(Limiter::new(config.limits));
         if let Some(budget) = house.memory_budget() {
             budget.set(config.limits.table_bytes());
@@ -63,6 +76,7 @@ impl AppState {
             authority: watch::Sender::new(Arc::new(config.authority.clone())),
             config,
             house,
+            file,
             operator,
             epoch: random_hex::<16>(),
             sessions: SessionRegistry::default(),
@@ -78,7 +92,7 @@ impl AppState {
     /// Over empty lock tables, without durable state.
     pub(crate) fn empty(config: Config) -> Arc<Self> {
         let house = House::with_options(&house_options(&config.limits));
-        Self::new(config, house, None)
+        Self::new(config, house)
     }
 
     /// The authority that decides at present.

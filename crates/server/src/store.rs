@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 
-use lockhouse::store::{MemoryStore, SqliteOpenError, SqliteStore, Store};
+use lockhouse::store::{DatabaseFile, Fatal, MemoryStore, SqliteOpenError, SqliteStore, Store};
 use lockhouse::{House, StoreState};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::bounds::FILE_CHECK;
 use crate::config::Config;
 use crate::limits::house_options;
 use crate::random::random_hex;
@@ -50,8 +51,10 @@ impl fmt::Debug for Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        // The secret is of no use once the server is gone.
-        _ = fs::remove_file(&self.file);
+        // The secret is of no use once the server is gone, and another server may have left its own since.
+        if fs::read(&self.file).is_ok_and(|secret| secret == self.secret.as_bytes()) {
+            _ = fs::remove_file(&self.file);
+        }
     }
 }
 
@@ -92,8 +95,11 @@ impl StoreChoice {
         Operator::new(path).map(Some).map_err(failed)
     }
 
-    /// The lock tables with the stored state. The log says when that takes long.
-    pub(crate) async fn open(&self, config: &Config) -> Result<House, OpenStoreError> {
+    /// The lock tables with the stored state, and the file of it. The log says when that takes long.
+    pub(crate) async fn open(
+        &self,
+        config: &Config,
+    ) -> Result<(House, Option<DatabaseFile>), OpenStoreError> {
         let mut opening = pin!(self.open_unlogged(config));
         if let Ok(opened) = timeout(config.store_timeout, &mut opening).await {
             return opened;
@@ -105,19 +111,26 @@ impl StoreChoice {
         opening.await
     }
 
-    async fn open_unlogged(&self, config: &Config) -> Result<House, OpenStoreError> {
+    async fn open_unlogged(
+        &self,
+        config: &Config,
+    ) -> Result<(House, Option<DatabaseFile>), OpenStoreError> {
         let lease = std::time::Duration::from_millis(config.lease.as_millis());
         let options = house_options(&config.limits).lease(lease).store_timeout(config.store_timeout);
-        let (store, options): (Arc<dyn Store>, _) = match self {
-            Self::Memory { fresh: true } => return Ok(House::with_options(&options)),
+        let (store, file, options): (Arc<dyn Store>, _, _) = match self {
+            Self::Memory { fresh: true } => return Ok((House::with_options(&options), None)),
             Self::Memory { fresh: false } => {
                 let store =
                     MemoryStore::new().map_err(|error| OpenStoreError::NoRandomness(error.to_string()))?;
-                (Arc::new(store), options.always_recover(true).tickets(false))
+                (Arc::new(store), None, options.always_recover(true).tickets(false))
             }
-            Self::Sqlite(path) => (Arc::new(open_file(path.clone()).await?), options),
+            Self::Sqlite(path) => {
+                let store = open_file(path.clone()).await?;
+                let file = store.file().clone();
+                (Arc::new(store), Some(file), options)
+            }
         };
-        Ok(House::open(store, options).await?)
+        Ok((House::open(store, options).await?, file))
     }
 }
 
@@ -134,6 +147,34 @@ async fn open_file(path: PathBuf) -> Result<SqliteStore, SqliteOpenError> {
     let thread = std::thread::Builder::new().name("lockhouse-open".to_owned()).spawn(open);
     thread.map_err(|error| system(&path, &error))?;
     opened.await.unwrap_or_else(|error| Err(system(&path, &error)))
+}
+
+/// Comes once the file of the store is gone. Commits find that out by themselves; a server without commits
+/// would go on beside the next one.
+pub(crate) async fn file_gone(file: Option<DatabaseFile>) -> Fatal {
+    let Some(file) = file else { return pending().await };
+    let (found, gone) = oneshot::channel();
+    // A thread of its own, as in `open_file`.
+    let look = move || {
+        while !found.is_closed() {
+            std::thread::sleep(FILE_CHECK);
+            if let Err(fatal) = file.check() {
+                // A server that has ended meanwhile does not need it.
+                return drop(found.send(fatal));
+            }
+        }
+    };
+    match std::thread::Builder::new().name("lockhouse-file".to_owned()).spawn(look) {
+        Ok(_) => match gone.await {
+            Ok(fatal) => fatal,
+            // The thread ends only with its word, or once nobody listens.
+            Err(_) => pending().await,
+        },
+        Err(error) => {
+            tracing::error!("the database file is not watched: {error}");
+            pending().await
+        }
+    }
 }
 
 /// Logs when the store becomes unavailable, and when it is available again. The server logs the end of the

@@ -51,6 +51,14 @@ pub enum Fatal {
         /// The message of the system.
         why: Box<str>,
     },
+    /// The file was removed or replaced while it was open: what is written to it, no later start finds.
+    #[error("{file} was removed or replaced while it was in use; put the file back if it is to go on, then start again")]
+    Gone {
+        /// The place of the store.
+        place: Box<str>,
+        /// The file that is not there any more: the store itself or its log.
+        file: Box<str>,
+    },
     /// The stored state contradicts itself.
     #[error("{place} is damaged ({why}); stop, and restore it from a backup")]
     Damaged {

@@ -47,4 +47,4 @@ pub use memory::MemoryStore;
 pub use port::{Store, StoreFuture};
 pub use recovered::{Opened, RecoveredRow, SecretKey};
 #[cfg(feature = "sqlite")]
-pub use sqlite::{RestoreError, Restored, SqliteOpenError, SqliteStore, restore};
+pub use sqlite::{DatabaseFile, RestoreError, Restored, SqliteOpenError, SqliteStore, restore};

@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 use super::accept::accept_until;
 use super::bind::BindError;
 use super::drain::drain;
-use crate::bounds::FAREWELL_TIMEOUT;
+use crate::bounds::{FAILED_FAREWELL_TIMEOUT, FAREWELL_TIMEOUT};
 use crate::config::Config;
 use crate::limits::Refused;
 use crate::settings::StoreChoice;
 use crate::state::AppState;
-use crate::store::{OpenStoreError, log_outages};
+use crate::store::{OpenStoreError, file_gone, log_outages};
 
 /// A server without its listener: the lock tables, the sessions, and how far it is in its life.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Server {
     /// [`limits.table_mib_per_tenant`](crate::LimitSettings::table_mib_per_tenant) says, now and at each
     /// reload.
     pub fn of(config: Config, house: House) -> Arc<Self> {
-        Self::over(AppState::new(config, house, None))
+        Self::over(AppState::new(config, house))
     }
 
     /// A server whose state is durable in a store, and which begins with the state stored there.
@@ -77,8 +77,8 @@ impl Server {
     ///
     /// [`OpenStoreError`].
     pub async fn open(config: Config, store: &StoreChoice) -> Result<Arc<Self>, OpenStoreError> {
-        let house = store.open(&config).await?;
-        Ok(Self::over(AppState::new(config, house, store.operator()?)))
+        let (house, file) = store.open(&config).await?;
+        Ok(Self::over(AppState::over_file(config, house, file, store.operator()?)))
     }
 
     fn over(state: Arc<AppState>) -> Arc<Self> {
@@ -107,6 +107,7 @@ impl Server {
             let end = tokio::select! {
                 () = shutdown => self.stop().await,
                 end = state.house.ended() => end,
+                gone = file_gone(state.file.clone()) => StoreState::Failed(gone),
             };
             state.close_connections();
             stop.cancel();
@@ -124,7 +125,11 @@ impl Server {
         drop(listener);
         state.tasks.close();
         // Farewells are bounded in time; this bounds the sum of all that may be left.
-        if timeout(2 * FAREWELL_TIMEOUT, state.tasks.wait()).await.is_err() {
+        let patience = match end {
+            StoreState::Failed(_) => FAILED_FAREWELL_TIMEOUT,
+            _ => 2 * FAREWELL_TIMEOUT,
+        };
+        if timeout(patience, state.tasks.wait()).await.is_err() {
             tracing::warn!(tasks = state.tasks.len(), "stopped with connections still open");
         }
         match end {

@@ -113,7 +113,7 @@ mod tests {
         let store = FaultStore::new(Arc::new(MemoryStore::new().unwrap()), 1, Faults::NONE);
         let (store, clock, config) = (Arc::new(store), ManualClock::new(), Config::default());
         let house = House::open(store.clone(), Options::new().clock(&clock)).await.unwrap();
-        let state = AppState::new(config.clone(), house, None);
+        let state = AppState::new(config.clone(), house);
         store.set_faults(Faults { refused: 1000, ..Faults::NONE });
         let mut begin = pin!(Session::begin(state.clone(), admission(&state), state.phases()));
         assert!(begin.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());

@@ -7,6 +7,7 @@ mod audit;
 mod certificates;
 mod check;
 mod complete;
+mod gone;
 mod identities;
 mod keys;
 mod precedence;

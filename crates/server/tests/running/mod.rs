@@ -120,6 +120,12 @@ impl Running {
         (code, self.logs.iter().collect())
     }
 
+    /// The end that it comes to by itself: its exit code, and what the log says beyond what has been read.
+    pub(crate) fn ended(mut self) -> (Option<i32>, Vec<String>) {
+        let code = self.child.wait().unwrap().code();
+        (code, self.logs.iter().collect())
+    }
+
     /// Has come to an end by itself.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()

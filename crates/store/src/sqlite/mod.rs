@@ -14,6 +14,7 @@ mod backup;
 mod error;
 mod file;
 mod history;
+mod identity;
 mod load;
 mod log;
 mod schema;
@@ -29,6 +30,7 @@ use tokio::sync::{mpsc as batches, oneshot};
 
 pub use backup::{RestoreError, Restored, restore};
 pub use error::SqliteOpenError;
+pub use identity::DatabaseFile;
 
 use crate::{
     BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, Store, StoreFuture,
@@ -49,6 +51,7 @@ const BATCHES_AHEAD: usize = 4;
 #[derive(Debug)]
 pub struct SqliteStore {
     place: Box<str>,
+    file: DatabaseFile,
     jobs: Sender<Job>,
 }
 
@@ -64,15 +67,23 @@ impl SqliteStore {
     }
 
     fn open_with(path: &Path, steps: &[&str], history_rows: u64) -> Result<Self, SqliteOpenError> {
+        let given = path;
         let path = file::resolve(path).map_err(|error| SqliteOpenError::io(path, &error))?;
-        let workplace = Workplace::new(&path, file::open(&path, steps)?, history_rows)
+        let connection = file::open(&path, steps)?;
+        let file = DatabaseFile::new(given, &path).map_err(|error| SqliteOpenError::io(&path, &error))?;
+        let workplace = Workplace::new(file.clone(), connection, history_rows)
             .map_err(|error| SqliteOpenError::sqlite(&path, &error))?;
         let (jobs, incoming) = mpsc::channel();
         std::thread::Builder::new()
             .name("lockhouse-sqlite".to_owned())
             .spawn(move || workplace.work(&incoming))
             .map_err(|error| SqliteOpenError::System { path: path.clone(), why: error.to_string().into() })?;
-        Ok(Self { place: path.display().to_string().into(), jobs })
+        Ok(Self { place: path.display().to_string().into(), file, jobs })
+    }
+
+    /// The file that is open, which a commit finds gone, and otherwise only those that look.
+    pub fn file(&self) -> &DatabaseFile {
+        &self.file
     }
 
     /// The jobs under way are done first; if the answer never comes, the thread has ended.

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::apply::CachedBucket;
 use super::error::{Trouble, said};
+use super::identity::DatabaseFile;
 use super::log::Log;
 use super::statements::Statements;
 use super::{apply, backup, history, load};
@@ -45,16 +46,22 @@ pub(crate) enum Job {
 pub(crate) struct Workplace {
     file: Connection,
     log: Log,
+    identity: DatabaseFile,
     place: Box<str>,
     history: history::HistoryBound,
 }
 
 impl Workplace {
-    pub(crate) fn new(path: &Path, mut file: Connection, history_rows: u64) -> rusqlite::Result<Self> {
+    pub(crate) fn new(
+        identity: DatabaseFile,
+        mut file: Connection,
+        history_rows: u64,
+    ) -> rusqlite::Result<Self> {
         Ok(Self {
             log: Log::watch(&mut file)?,
             file,
-            place: path.display().to_string().into(),
+            place: identity.place().into(),
+            identity,
             history: history::HistoryBound::new(history_rows),
         })
     }
@@ -148,6 +155,8 @@ impl<'f> Worker<'f> {
             .transact(|statements| self.apply(statements, &mut writer_state, &mut bucket, batches))
         {
             Ok(outcomes) => {
+                // What was written to a file that is gone is not told.
+                self.check_place()?;
                 self.writer_state.set(writer_state);
                 self.bucket.set(bucket);
                 return Ok(outcomes);
@@ -215,6 +224,10 @@ impl<'f> Worker<'f> {
 
     fn check(&self) -> Result<(), Fatal> {
         self.fatal.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    fn check_place(&self) -> Result<(), Fatal> {
+        self.at.identity.check().inspect_err(|gone| *self.fatal.borrow_mut() = Some(gone.clone()))
     }
 
     fn classify(&self, error: &rusqlite::Error) -> Trouble {

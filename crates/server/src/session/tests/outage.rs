@@ -68,7 +68,7 @@ impl Outage {
     async fn with_session(config: Config) -> (Self, Session) {
         let store = Arc::new(Gate { inner: MemoryStore::new().unwrap(), is_open: watch::Sender::new(true) });
         let house = House::open(store.clone(), Options::new().lease(Duration::from_secs(60))).await.unwrap();
-        let state = AppState::new(config, house.clone(), None);
+        let state = AppState::new(config, house.clone());
         let mut session = session(&state, state.phases()).await;
         session.outbound.resume(0).unwrap();
         let agent = r#"{"type":"join","seq":1,"agent":1,"clientId":"ada"}"#;
