@@ -59,6 +59,7 @@ impl Routes {
     pub(crate) fn answer(&self, request: Request) -> Answering {
         let inner = self.0.clone();
         Box::pin(async move {
+            let is_api = http::is_api(request.uri());
             let hsts = inner.tls.as_ref().and_then(|tls| tls.hsts(request.headers()));
             let mut response = match http::find(request.uri().path()) {
                 Some(found) => inner.api.pass(found, request).await,
@@ -67,6 +68,9 @@ impl Routes {
                     Err(never) => match never {},
                 },
             };
+            if is_api {
+                http::keep_out_of_caches(response.headers_mut());
+            }
             if let Some(hsts) = hsts {
                 response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts);
             }

@@ -30,6 +30,7 @@ mod routes;
 
 use std::time::Duration;
 
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 pub(crate) use self::entry::ApiEntry;
@@ -43,6 +44,12 @@ use crate::limits::Refused;
 /// The answer to a path of the API at which nothing is.
 pub(crate) fn nowhere() -> Response {
     Problem::new(Code::NotFound, "nothing is at this path; /openapi.json lists what is").into_response()
+}
+
+/// What is answered to one caller is for no other, whatever their credentials are.
+pub(crate) fn keep_out_of_caches(headers: &mut HeaderMap) {
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.append(header::VARY, HeaderValue::from_static("authorization, lockhouse-key"));
 }
 
 /// The answer to a connection beyond a bound.

@@ -10,6 +10,7 @@ mod docs;
 mod edges;
 #[cfg(target_os = "linux")]
 mod failing_disk;
+mod headers;
 mod locks;
 mod places;
 #[path = "../process/mod.rs"]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::bodies::{Beat, NewOwner, OpenedOwner, OwnerState};
 use super::calls;
@@ -28,7 +27,7 @@ use crate::state::AppState;
     post, context_path = BASE, path = "/owners", tag = "owners", operation_id = "openOwner", request_body = NewOwner,
     responses(
         (status = 201, description = "The owner lives.", body = OpenedOwner,
-            headers(("Location" = String, description = "Where it is."))),
+            headers(("Location" = String, description = "Where it is, relative to the URL of the request."))),
         (status = 503, description = "`unavailable`, `closing`."),
     ),
 )]
@@ -38,8 +37,8 @@ pub(crate) async fn open(
     JsonBody(new): JsonBody<NewOwner>,
 ) -> ApiResult<(StatusCode, [(HeaderName, String); 1], Json<OpenedOwner>)> {
     let opened = calls::open_owner(&state, &bucket, &new).await?;
-    let bucket = utf8_percent_encode(&bucket.bucket, NON_ALPHANUMERIC);
-    let location = format!("/v1/buckets/{bucket}/owners/{}", opened.owner);
+    // Relative to the path of the request, which a proxy may have shortened.
+    let location = format!("owners/{}", opened.owner);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(opened)))
 }
 
@@ -63,6 +62,8 @@ pub(crate) async fn heartbeat(
 }
 
 /// Show an owner and its locks
+///
+/// Its TTL runs anew from now, as after each of its calls.
 #[utoipa::path(
     get, context_path = BASE, path = "/owners/{owner}", tag = "owners", operation_id = "getOwner", security(("ownerSecret" = [])),
     responses(
