@@ -238,3 +238,20 @@ async fn equal_ids_of_two_kinds_and_odd_ids_are_different_records_ol_042() {
     assert_eq!(api.get(&format!("locks?owner={}", anna.id)).await.body["locks"].as_array().unwrap().len(), 5);
     assert_eq!(api.get("locks?owner=999").await.body["locks"], json!([]));
 }
+
+#[tokio::test]
+async fn an_owner_that_asks_for_itself_lives_on() {
+    let api = Api::new();
+    let opened = api.post("owners", json!({"label": "Anna"})).await;
+    let owner = Owner { id: opened.text("owner"), secret: opened.text("ownerSecret") };
+    let begin = std::time::Instant::now();
+    // The clock of leases goes on by ticks.
+    loop {
+        let shown = api.as_owner(Method::GET, &owner, &format!("owners/{}", owner.id)).await;
+        assert_eq!(shown.status, 200, "{shown:?}");
+        if shown.text("expiresAt") > opened.text("expiresAt") {
+            return;
+        }
+        assert!(begin.elapsed() < PATIENCE, "its TTL does not run anew: {shown:?}");
+    }
+}

@@ -41,7 +41,7 @@ impl PartialSchema for NewOwner {
         ObjectSchema::new("An owner to be.")
             .needs("label", LABEL.schema(), "What it is called, such as the name of the user: shown to those who are refused.")
             .may("metadata", METADATA.schema(), "What else it says of itself, shown to others.")
-            .may("ttlMs", ttl, "How long it lives without any activity. Whatever it locks, releases or asks of itself is one.")
+            .may("ttlMs", ttl, "How long it lives without any activity. Each call of its own that succeeds is one, also to ask for itself.")
             .may("maxMs", OWNER_MAX_MS.schema(), "How long it lives at most, whatever it does.")
             .example(json!({"label": "Anna, customer care", "ttlMs": 1_200_000}))
             .build()

@@ -52,6 +52,9 @@ pub(crate) async fn heartbeat(state: &AppState, key: &BucketKey, owner: &OwnerKe
 pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> ApiResult<JsonAnswer> {
     let bucket = bucket(state, key)?;
     let owner = resume(state, &bucket, owner).await?;
+    if !owner.touch().await? {
+        return Err(Problem::unknown_owner());
+    }
     let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
     let id = owner.id().to_string();
     let mut seen = look(state, &bucket).await?;
