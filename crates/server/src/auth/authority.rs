@@ -129,6 +129,16 @@ impl Authority {
         Self { is_shut: true, ..Self::default() }
     }
 
+    /// Looks at the files of keys that issuers may change; whether any has other keys than at the last look.
+    /// The former keys of a file that cannot be used stay in use.
+    pub fn look_at_files(&self) -> bool {
+        let mut has_changed = false;
+        for issuer in &self.issuers {
+            has_changed |= issuer.look_at_file();
+        }
+        has_changed
+    }
+
     /// Whether there is no authentication at all: every client that can connect may do everything.
     pub fn is_open(&self) -> bool {
         !self.is_shut && self.keys.is_empty() && self.issuers.is_empty() && self.certificates.is_empty()

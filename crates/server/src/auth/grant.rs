@@ -39,6 +39,7 @@ impl CredentialGrant {
     pub(super) fn identity(&self, name: &str) -> Identity {
         Identity {
             name: name.to_owned(),
+            token_hash: None,
             tenant: self.tenant.clone(),
             session: self.session.clone(),
             origin: None,

@@ -14,6 +14,8 @@ use crate::settings::sections::auth::DEFAULT_TENANT;
 pub(crate) struct Identity {
     /// The name in logs: the id of the key, or the id of the issuer and the subject of the token.
     pub(crate) name: String,
+    /// The hash of a token without a subject, whose bearer nothing else tells from others.
+    pub(super) token_hash: Option<String>,
     /// The tenant whose buckets the client sees.
     pub(crate) tenant: String,
     /// The private session that is apart from all else of the tenant.
@@ -36,12 +38,18 @@ impl Identity {
     pub(crate) fn anonymous() -> Self {
         Self {
             name: "anybody".to_owned(),
+            token_hash: None,
             tenant: DEFAULT_TENANT.to_owned(),
             session: None,
             origin: None,
             grants: Grants::all(),
             expires_at: None,
         }
+    }
+
+    /// The caller, as far as it can be told from others.
+    pub(crate) fn caller(&self) -> &str {
+        self.token_hash.as_deref().unwrap_or(&self.name)
     }
 
     pub(crate) fn permissions(&self, bucket: &str) -> Permissions {

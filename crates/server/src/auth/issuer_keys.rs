@@ -1,11 +1,13 @@
 //! The keys that an issuer signs its tokens with.
 
 use std::fs;
+use std::sync::Arc;
 
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{DecodingKey, DecodingKeyKind};
 
 use super::bad_settings::BadSettings;
+use super::key_set_file::{FileState, KeySetFile};
 use crate::settings::sections::auth::{Algorithm, JwtSettings};
 
 /// The least bytes of a key of HS256 (RFC 7518, section 3.2).
@@ -29,9 +31,13 @@ pub(super) enum Hearing {
 #[derive(Clone, Debug)]
 pub(super) enum IssuerKeys {
     One(DecodingKey),
-    /// With their `kid`.
-    Set(Vec<(Option<String>, DecodingKey)>),
+    Set(KeySet),
+    /// Read again when the file changes.
+    File(Arc<KeySetFile>),
 }
+
+/// Keys, each with its `kid`.
+pub(super) type KeySet = Vec<(Option<String>, DecodingKey)>;
 
 impl IssuerKeys {
     /// As the entry at that place says.
@@ -67,8 +73,10 @@ impl IssuerKeys {
                 key.map(Self::One).map_err(|why| bad("key_env", format!("the variable {why}")))
             }
             (None, None, Some(path)) => {
-                let keys = key_set(settings.algorithm, &file("jwks_file", path)?);
-                keys.map(Self::Set).map_err(|why| bad("jwks_file", format!("{} {why}", path.display())))
+                let state = FileState::of(path);
+                let file = KeySetFile::new(settings.algorithm, path, state, file("jwks_file", path)?);
+                let file = file.map_err(|why| bad("jwks_file", format!("{} {why}", path.display())))?;
+                Ok(Self::File(Arc::new(file)))
             }
             _ => {
                 let why = "exactly one of key_file, key_env and jwks_file must be there".to_owned();
@@ -76,6 +84,37 @@ impl IssuerKeys {
             }
         }
     }
+
+    /// The keys of which one has to fit: several only if they share a `kid`. For a `kid` that is not in a file
+    /// the file is read again.
+    pub(super) fn of(&self, kid: Option<&str>) -> Vec<DecodingKey> {
+        match self {
+            Self::One(key) => vec![key.clone()],
+            Self::Set(keys) => fitting_kid(keys, kid),
+            Self::File(file) => {
+                let found = fitting_kid(&file.keys(), kid);
+                if !found.is_empty() {
+                    return found;
+                }
+                file.read_again();
+                fitting_kid(&file.keys(), kid)
+            }
+        }
+    }
+
+    /// Looks at the file of the keys; whether it has others than at the last look.
+    pub(super) fn look_at_file(&self) -> bool {
+        match self {
+            Self::File(file) => file.look(),
+            Self::One(_) | Self::Set(_) => false,
+        }
+    }
+}
+
+fn fitting_kid(keys: &[(Option<String>, DecodingKey)], kid: Option<&str>) -> Vec<DecodingKey> {
+    let is_only = keys.len() == 1;
+    let fits = |known: Option<&str>| if kid.is_some() { known == kid } else { is_only };
+    keys.iter().filter(|(known, _)| fits(known.as_deref())).map(|(_, key)| key.clone()).collect()
 }
 
 /// The content that the file of that member has to have.
@@ -107,10 +146,7 @@ pub(super) fn key(algorithm: Algorithm, bytes: &[u8]) -> Result<DecodingKey, Str
 }
 
 /// The keys of a JSON Web Key Set that can be used.
-pub(super) fn key_set(
-    algorithm: Algorithm,
-    bytes: &[u8],
-) -> Result<Vec<(Option<String>, DecodingKey)>, String> {
+pub(super) fn key_set(algorithm: Algorithm, bytes: &[u8]) -> Result<KeySet, String> {
     let set: JwkSet =
         serde_json::from_slice(bytes).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
     let mut keys = Vec::new();

@@ -10,7 +10,7 @@ use crate::settings::secret::KEY_PREFIX;
 /// The prefix of a hash in the settings.
 const HASH: &str = "sha256:";
 
-/// The hash of an API key.
+/// The hash of an API key, or of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyHash([u8; 32]);
 
@@ -65,7 +65,7 @@ impl KeyHash {
         self.0.ct_eq(&Self::of(key).0).into()
     }
 
-    fn to_text(self) -> String {
+    pub(super) fn to_text(self) -> String {
         let hex: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{HASH}{hex}")
     }

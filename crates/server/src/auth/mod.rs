@@ -19,6 +19,7 @@ mod grant;
 mod identity;
 mod inspect;
 mod issuer_keys;
+mod key_set_file;
 mod keys;
 mod permissions;
 mod tokens;

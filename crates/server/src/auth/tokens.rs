@@ -4,13 +4,14 @@
 use std::time::{Duration, SystemTime};
 
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::{DecodingKey, Validation, dangerous, decode, decode_header};
+use jsonwebtoken::{Validation, dangerous, decode, decode_header};
 use lockhouse_wire::shorten;
 use serde::Deserialize;
 
 use super::bad_settings::BadSettings;
 use super::identity::{Identity, TENANT_RULE, is_tenant, isolated};
 use super::issuer_keys::{Hearing, IssuerKeys};
+use super::keys::KeyHash;
 use super::permissions::Grants;
 use super::unauthenticated::Unauthenticated;
 use crate::access::Initiator;
@@ -95,18 +96,18 @@ impl Issuer {
     /// The identity of the token's presenter.
     pub(super) fn authenticate(
         &self,
-        token: &str,
+        text: &str,
         initiator: &Initiator,
     ) -> Result<Identity, Unauthenticated> {
-        let header = decode_header(token).map_err(|_| Unauthenticated::NotAToken)?;
+        let header = decode_header(text).map_err(|_| Unauthenticated::NotAToken)?;
         if header.crit.is_some() {
             // RFC 7515, section 4.1.11: there is no extension that we understand.
             return Err(Unauthenticated::Claims("its header has crit, which is not known here".to_owned()));
         }
         let mut refused = Unauthenticated::Signature;
-        for key in self.keys(header.kid.as_deref()) {
-            match decode::<TokenClaims>(token, key, &self.validation).map_err(|error| refusal(error.kind())) {
-                Ok(token) => return self.identity(token.claims, initiator),
+        for key in self.keys.of(header.kid.as_deref()) {
+            match decode::<TokenClaims>(text, &key, &self.validation).map_err(|error| refusal(error.kind())) {
+                Ok(token) => return self.identity(token.claims, text, initiator),
                 Err(Unauthenticated::Signature) => {}
                 Err(why) => refused = why,
             }
@@ -114,18 +115,17 @@ impl Issuer {
         Err(refused)
     }
 
-    /// The keys of which one has to fit: several only if they share a `kid`.
-    fn keys(&self, kid: Option<&str>) -> impl Iterator<Item = &DecodingKey> {
-        let (one, set) = match &self.keys {
-            IssuerKeys::One(key) => (Some(key), &[][..]),
-            IssuerKeys::Set(keys) => (None, &keys[..]),
-        };
-        let is_only = set.len() == 1;
-        let fits = move |known: Option<&str>| if kid.is_some() { known == kid } else { is_only };
-        one.into_iter().chain(set.iter().filter(move |(known, _)| fits(known.as_deref())).map(|(_, key)| key))
+    /// Looks at the file of its keys; whether it has others than at the last look.
+    pub(super) fn look_at_file(&self) -> bool {
+        self.keys.look_at_file()
     }
 
-    fn identity(&self, claims: TokenClaims, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
+    fn identity(
+        &self,
+        claims: TokenClaims,
+        token: &str,
+        initiator: &Initiator,
+    ) -> Result<Identity, Unauthenticated> {
         let bad = |why: String| Unauthenticated::Claims(why);
         let tenant = match (&self.tenant, claims.tenant) {
             (Some(only), Some(tenant)) if *only != tenant => {
@@ -144,8 +144,10 @@ impl Issuer {
         })?;
         let leeway = Duration::from_secs(self.validation.leeway);
         let exp = Duration::try_from_secs_f64(claims.exp.max(0.0)).ok().filter(|exp| *exp < END_OF_CALENDAR);
+        let subject = claims.sub.unwrap_or_default();
         Ok(Identity {
-            name: format!("{}/{}", self.id, claims.sub.unwrap_or_default()),
+            token_hash: subject.is_empty().then(|| KeyHash::of(token).to_text()),
+            name: format!("{}/{subject}", self.id),
             tenant,
             session: claims.session,
             origin: claims.isolate_origins.then(|| isolated(initiator)).transpose()?,
@@ -187,7 +189,7 @@ fn refusal(kind: &ErrorKind) -> Unauthenticated {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
-    use jsonwebtoken::{EncodingKey, Header, encode};
+    use jsonwebtoken::{DecodingKey, EncodingKey, Header, encode};
     use serde_json::{Value, json};
 
     use super::super::issuer_keys::{key, key_set};

@@ -85,6 +85,13 @@ impl Server {
         next.is_some_and(|next| self.reload_auth(next).is_ok())
     }
 
+    /// Looks at the files of keys that issuers may change, and revalidates all sessions if any has other keys.
+    pub fn look_at_issuers(&self) {
+        if self.state.authority().look_at_files() {
+            self.state.revalidate();
+        }
+    }
+
     /// Revalidates all sessions, as something has changed that decides on them: the CAs of client
     /// certificates, once [`Tls`](crate::Tls) has loaded others.
     pub fn revalidate(&self) {

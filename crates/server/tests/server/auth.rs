@@ -12,7 +12,7 @@ use traces::Kind;
 use crate::support::keys::{key, settings};
 use crate::support::{Client, PATIENCE, TestServer, config};
 
-async fn server(settings: &Settings) -> TestServer {
+pub(crate) async fn server(settings: &Settings) -> TestServer {
     let authority = Authority::new(settings).unwrap();
     TestServer::with(Config { authority, ..config(10_000) }).await
 }
@@ -164,7 +164,7 @@ async fn a_resume_by_a_credential_that_may_do_more_goes_on_with_the_session() {
 
 /// The settings of an issuer whose tokens are signed with `SECRET`, in a file that lives as long as the
 /// folder.
-fn issuer(folder: &tempfile::TempDir) -> JwtSettings {
+pub(crate) fn issuer(folder: &tempfile::TempDir) -> JwtSettings {
     let file = folder.path().join("key");
     std::fs::write(&file, SECRET).unwrap();
     JwtSettings {
@@ -180,7 +180,7 @@ fn issuer(folder: &tempfile::TempDir) -> JwtSettings {
     }
 }
 
-const SECRET: &str = "a secret of the issuer that is long enough";
+pub(crate) const SECRET: &str = "a secret of the issuer that is long enough";
 
 fn token(seconds: u64) -> String {
     token_of(SECRET, None, seconds)

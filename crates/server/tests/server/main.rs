@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod callers;
 mod ends;
 mod frames;
 #[path = "../../../lockhouse/tests/durability/gate.rs"]

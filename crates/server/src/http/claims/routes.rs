@@ -58,7 +58,7 @@ fn of_caller(state: &AppState, identity: &Identity, idempotency_key: String) -> 
     }
     // Filled up so that the whole is longer than any `claimKey`: no other caller can name it as one.
     let width = CLAIM_KEY.most;
-    format!("{idempotency_key:<width$}{}", identity.name)
+    format!("{idempotency_key:<width$}{}", identity.caller())
 }
 
 /// Show a claim
