@@ -8,7 +8,7 @@ use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper_util::rt::TokioIo;
-use lockhouse_wire::{PATH, SCOPE_BYTES, SUBPROTOCOL};
+use lockhouse_wire::{PATH, SCOPE_BYTES, SUBPROTOCOL, shorten};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -42,9 +42,10 @@ pub(crate) async fn upgrade(
         Ok(Query(scope)) => scope,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, error.body_text()),
     };
-    for (field, value) in [("bucket", &scope.bucket), ("partition", &scope.partition)] {
-        if value.len() > SCOPE_BYTES {
-            let why = format!("{field} is {} bytes, but must be at most {SCOPE_BYTES} bytes", value.len());
+    for (field, value, least) in [("bucket", &scope.bucket, 1), ("partition", &scope.partition, 0)] {
+        if !(least..=SCOPE_BYTES).contains(&value.len()) {
+            let given = format!("{field} is {:?}", shorten(value));
+            let why = format!("{given}, but must be {least} to {SCOPE_BYTES} bytes of UTF-8");
             return refuse(StatusCode::BAD_REQUEST, why);
         }
     }

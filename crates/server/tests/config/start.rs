@@ -50,6 +50,14 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
         // A network that is nowhere (RFC 5737).
         (vec!["--listen=192.0.2.1:0".to_owned()], key.clone(), 1, "192.0.2.1:0", "choose one of its own"),
         (vec!["--store=sqlite:none/x.db".to_owned()], none(), 1, "none/x.db", "folder"),
+        (vec!["--store=sqlite::memory:".to_owned()], none(), 2, "sqlite::memory:", "sqlite:PATH"),
+        (
+            vec!["--allow-origin=https://*.example".to_owned()],
+            none(),
+            2,
+            "https://*.example",
+            "without \"*\"",
+        ),
         (vec!["--fresh".to_owned()], none(), 2, "--fresh: fresh = true", "only with the store memory:"),
         (vec!["--tls-cert=good.pem".to_owned()], none(), 2, "--tls-cert: tls.cert", "needs tls.key"),
         (tls("none.pem", &good.key), none(), 2, "tls.cert: none.pem cannot be read", "name a PEM file"),

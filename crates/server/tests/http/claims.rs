@@ -211,3 +211,15 @@ async fn what_was_answered_survives_a_kill_and_tokens_go_on_above() {
     api.restart();
     assert_eq!(api.with_token("finalize", "seat", &token).await.body, finalized.body);
 }
+
+#[tokio::test]
+async fn a_renewal_with_another_ttl_is_refused() {
+    let api = Api::new();
+    let token = api.claim("seat", "Anna").await.text("token");
+    for what in ["renew", "release", "finalize"] {
+        let body = json!({"resource": "seat", "token": token, "ttlMs": 86_400_000});
+        let refused = api.post(&format!("claims/{what}"), body).await;
+        assert_eq!((refused.outcome(), &*refused.text("field")), ((422, "invalid"), "ttlMs"), "{refused:?}");
+    }
+    assert_eq!(api.post("claims/renew", json!({"resource": "seat", "token": token})).await.status, 200);
+}

@@ -53,6 +53,7 @@ impl FromMembers for NewClaim {
 
 impl FromMembers for ClaimKey {
     fn read(members: &Members<'_>) -> Result<Self, Violation> {
+        members.must_not_have(&["ttlMs"], "left out: the TTL of a claim stays as it began")?;
         Ok(Self {
             resource: members.field("resource").name(&RESOURCE)?,
             token: members.field("token").secret().string(&SECRET)?,

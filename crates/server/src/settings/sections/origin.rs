@@ -14,7 +14,9 @@ pub struct Origin {
 
 /// A text that is no origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an origin is a scheme and a host without a path, like https://app.example or http://localhost:3000")]
+#[error(
+    "an origin is a scheme and a host without a path and without \"*\", like https://app.example or http://localhost:3000"
+)]
 pub struct InvalidOrigin;
 
 impl FromStr for Origin {
@@ -25,7 +27,8 @@ impl FromStr for Origin {
         let (scheme, authority) = lower.split_once("://").ok_or(InvalidOrigin)?;
         let uri: Uri = lower.parse().map_err(|_| InvalidOrigin)?;
         let whole = uri.authority().is_some_and(|parsed| parsed.as_str() == authority);
-        if !whole || scheme.is_empty() || authority.contains('@') {
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        if !whole || scheme.is_empty() || authority.contains('@') || host.contains('*') {
             return Err(InvalidOrigin);
         }
         // Browsers leave the default port out.
@@ -47,9 +50,15 @@ mod tests {
 
     #[test]
     fn an_origin_has_no_path() {
-        for text in
-            ["https://app.example/", "https://app.example/x", "app.example", "*", "https://", "https://a b"]
-        {
+        for text in [
+            "https://app.example/",
+            "https://app.example/x",
+            "app.example",
+            "*",
+            "https://",
+            "https://a b",
+            "https://*.example",
+        ] {
             assert_eq!(text.parse::<Origin>(), Err(InvalidOrigin), "{text}");
         }
         assert_eq!("HTTPS://App.Example:443".parse::<Origin>().unwrap().to_string(), "https://app.example");
