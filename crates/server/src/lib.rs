@@ -47,7 +47,7 @@ mod websocket;
 
 pub use config::Config;
 pub use limits::{Refused, fit_open_files};
-pub use server::{AuthenticationStays, BindError, NotReloaded, Server, bind, router, serve};
+pub use server::{AuthenticationStays, BindError, Listener, NotReloaded, Server, bind, router, serve};
 pub use settings::{
     ClientAuth, FlagValue, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange, LimitSetting,
     LimitSettings, LimitValue, LoadedSettings, Location, NoStore, Origin, Settings, SettingsProblem, Sources,

@@ -111,10 +111,7 @@ impl StoreChoice {
         opening.await
     }
 
-    async fn open_unlogged(
-        &self,
-        config: &Config,
-    ) -> Result<(House, Option<DatabaseFile>), OpenStoreError> {
+    async fn open_unlogged(&self, config: &Config) -> Result<(House, Option<DatabaseFile>), OpenStoreError> {
         let lease = std::time::Duration::from_millis(config.lease.as_millis());
         let options = house_options(&config.limits).lease(lease).store_timeout(config.store_timeout);
         let (store, file, options): (Arc<dyn Store>, _, _) = match self {

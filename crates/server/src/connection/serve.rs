@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Version, header};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -67,16 +69,20 @@ async fn serve_http(
     let timing = stream.timing();
     let expires_at = certificate.as_ref().map(|certificate| certificate.expires_at);
     let certificate = certificate.map(Arc::new);
-    let is_answered = timing.clone();
+    let (is_answered, of_service) = (timing.clone(), limiter.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let answered = is_answered.clone().answer();
         request.extensions_mut().insert(permit.clone());
         if let Some(certificate) = &certificate {
             request.extensions_mut().insert(certificate.clone());
         }
+        let keep_alive = keep_alive(&request, of_service.settings().idle_timeout);
         let answering = routes.answer(request.map(Body::new));
         async {
-            let response = answering.await;
+            let mut response = answering.await;
+            if let Some(keep_alive) = keep_alive {
+                response.headers_mut().insert(KEEP_ALIVE, keep_alive);
+            }
             drop(answered);
             Ok::<_, Infallible>(response)
         }
@@ -116,6 +122,19 @@ async fn serve_http(
     limiter.refuse(refused);
 }
 
+/// The header that says how long the connection may be idle after the answer, in whole seconds. A connection
+/// that becomes a WebSocket or is closed is never idle.
+fn keep_alive<B>(request: &hyper::Request<B>, idle_timeout: Duration) -> Option<HeaderValue> {
+    let asked = request.headers().get(header::CONNECTION);
+    let keeps = request.version() == Version::HTTP_11
+        && asked.is_none_or(|asked| asked.as_bytes().eq_ignore_ascii_case(b"keep-alive"));
+    let seconds = idle_timeout.as_secs();
+    let told = (keeps && seconds > 0).then(|| HeaderValue::try_from(format!("timeout={seconds}")).ok());
+    told.flatten()
+}
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
 fn note_end(result: hyper::Result<()>) {
     if let Err(error) = result {
         tracing::debug!(%error, "an HTTP connection failed");
@@ -136,7 +155,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
     use std::net::Ipv4Addr;
-    use std::time::Duration;
 
     use tokio::io::{AsyncWriteExt, duplex};
     use tokio::time::sleep;

@@ -183,7 +183,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_has_all_the_time_for_its_next_request_once_it_has_taken_an_answer() {
         let limiter = Arc::new(Limiter::new(LimitSettings::default()));
-        let LimitSettings { header_timeout, write_timeout, .. } = limiter.settings();
+        let LimitSettings { idle_timeout, write_timeout, .. } = limiter.settings();
         let (near, mut far) = duplex(1);
         let mut stream = TimeoutStream::new(BufWriter::new(near), limiter.clone());
         let timing = stream.timing();
@@ -196,6 +196,6 @@ mod tests {
         let (flushed, taken) = tokio::join!(stream.flush(), takes);
         flushed.expect("it was taken in time");
         assert_eq!(timing.overdue(&limiter).await, Refused::IdleTimeout);
-        assert_eq!(taken.elapsed().as_secs(), header_timeout.as_secs());
+        assert_eq!(taken.elapsed().as_secs(), idle_timeout.as_secs());
     }
 }

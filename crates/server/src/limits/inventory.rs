@@ -127,6 +127,18 @@ fn of_frames() -> Vec<Constant> {
             "how much later than `write_timeout` a WebSocket is given up where the server does not accept connections itself",
             "cut off",
         ),
+        (
+            "FAILED_FAREWELL_TIMEOUT",
+            humantime::format_duration(FAILED_FAREWELL_TIMEOUT).to_string(),
+            "the same of all connections together, where the store has failed",
+            "cut off",
+        ),
+        (
+            "FILE_CHECK",
+            humantime::format_duration(FILE_CHECK).to_string(),
+            "the time between two looks at whether the database file is in its place",
+            "",
+        ),
     ]
 }
 

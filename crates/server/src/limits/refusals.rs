@@ -64,7 +64,7 @@ kinds! {
     BodyBytes = "body_bytes";
     /// A connection whose request had no whole head within `header_timeout`.
     HeaderTimeout = "header_timeout";
-    /// A connection without any request for `header_timeout`.
+    /// A connection without any request for `header_timeout`, or after an answer for `idle_timeout`.
     IdleTimeout = "idle_timeout";
     /// A body that was not there within `body_timeout`.
     BodyTimeout = "body_timeout";

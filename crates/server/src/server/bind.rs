@@ -1,7 +1,9 @@
-//! The address that a server listens on.
+//! The addresses that a server listens on.
 
+use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::slice;
 
 use tokio::net::{TcpListener, lookup_host};
 
@@ -40,19 +42,91 @@ fn advice(refused: &io::Error) -> &'static str {
     }
 }
 
-/// Listens on `HOST:PORT`, which must be a loopback address unless there is authentication; port 0 means any
-/// that is free.
+/// The sockets that a server listens on: several where a name such as `localhost` has several addresses.
+#[derive(Debug)]
+pub struct Listener(Vec<TcpListener>);
+
+impl Listener {
+    /// The first address.
+    ///
+    /// # Errors
+    ///
+    /// Of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "there is no socket");
+        self.0.first().ok_or_else(none)?.local_addr()
+    }
+
+    /// Every address.
+    ///
+    /// # Errors
+    ///
+    /// Of the system.
+    pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
+        self.0.iter().map(TcpListener::local_addr).collect()
+    }
+
+    pub(super) fn sockets(&self) -> slice::Iter<'_, TcpListener> {
+        self.0.iter()
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(socket: TcpListener) -> Self {
+        Self(vec![socket])
+    }
+}
+
+/// Listens on `HOST:PORT`, on each address of the host, which must be loopback addresses unless there is
+/// authentication; port 0 means any that is free. Addresses of a family that this machine does not have are
+/// left out.
 ///
 /// # Errors
 ///
 /// [`BindError`].
-pub async fn bind(listen: &str, authority: &Authority) -> Result<TcpListener, BindError> {
-    let addresses: Vec<SocketAddr> = match lookup_host(listen).await {
+pub async fn bind(listen: &str, authority: &Authority) -> Result<Listener, BindError> {
+    let mut addresses: Vec<SocketAddr> = match lookup_host(listen).await {
         Ok(addresses) => addresses.collect(),
         Err(_) => return Err(BindError::NoAddress(listen.to_owned())),
     };
+    addresses.extend(loopbacks(listen));
+    let mut seen = HashSet::new();
+    addresses.retain(|address| seen.insert(*address));
     if authority.is_open() && addresses.iter().any(|address| !address.ip().is_loopback()) {
         return Err(BindError::NotLoopback(listen.to_owned()));
     }
-    TcpListener::bind(&*addresses).await.map_err(|error| BindError::Refused(listen.to_owned(), error))
+    let refused = |error| BindError::Refused(listen.to_owned(), error);
+    let (mut sockets, mut missing) = (Vec::<TcpListener>::new(), None);
+    for mut address in addresses {
+        // The same port for all of them, which for the others has to be free as well.
+        if let Some(first) = sockets.first().filter(|_| address.port() == 0) {
+            address.set_port(first.local_addr().map_err(refused)?.port());
+        }
+        match TcpListener::bind(address).await {
+            Ok(socket) => sockets.push(socket),
+            Err(error) if is_of_no_family(&error) => missing = Some(error),
+            Err(error) => return Err(refused(error)),
+        }
+    }
+    match missing {
+        Some(error) if sockets.is_empty() => Err(refused(error)),
+        _ if sockets.is_empty() => Err(BindError::NoAddress(listen.to_owned())),
+        _ => Ok(Listener(sockets)),
+    }
+}
+
+/// What clients take `localhost` for, whatever the system says of it (RFC 6761).
+fn loopbacks(listen: &str) -> Vec<SocketAddr> {
+    let both = |port| [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
+    let port = match listen.rsplit_once(':') {
+        Some((host, port)) if host.eq_ignore_ascii_case("localhost") => port.parse().ok(),
+        _ => None,
+    };
+    port.map(both).into_iter().flatten().collect()
+}
+
+/// Whether the machine has no address of that kind, such as of IPv6.
+fn is_of_no_family(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+        || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }

@@ -23,9 +23,13 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
         }
     };
     if timeout(state.config.drain, released).await.is_err() {
-        tracing::warn!(
-            "stopped while web locks were held; their holders can reclaim them from the next server"
-        );
+        let takes_reclaims = state.house.buckets().iter().any(lockhouse::Bucket::takes_reclaims);
+        let after = if takes_reclaims {
+            "their holders can reclaim them from the next server"
+        } else {
+            "they are lost, as this server keeps nothing"
+        };
+        tracing::warn!("stopped while web locks were held; {after}");
     }
     state.warm_buckets.forget_all();
     close_house(state, patience).await

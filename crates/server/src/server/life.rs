@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures_util::future::join_all;
 use lockhouse::{House, StoreState};
-use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::accept::accept_until;
-use super::bind::BindError;
+use super::bind::{BindError, Listener};
 use super::drain::drain;
 use crate::bounds::{FAILED_FAREWELL_TIMEOUT, FAREWELL_TIMEOUT};
 use crate::config::Config;
@@ -44,7 +44,7 @@ pub struct Server {
 ///
 /// If the listener is not on a loopback address though there is no authentication, or is of no use.
 pub async fn serve(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
@@ -92,17 +92,18 @@ impl Server {
     /// As [`serve`].
     pub async fn serve(
         self: Arc<Self>,
-        listener: TcpListener,
+        listener: impl Into<Listener>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let state = &self.state;
-        let address = listener.local_addr()?;
-        if state.authority().is_open() && !address.ip().is_loopback() {
-            let error = BindError::NotLoopback(address.to_string());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+        let (state, listener) = (&self.state, listener.into());
+        for address in listener.local_addrs()? {
+            if state.authority().is_open() && !address.ip().is_loopback() {
+                let error = BindError::NotLoopback(address.to_string());
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+            }
         }
         let stop = CancellationToken::new();
-        let accepting = accept_until(state, &listener, stop.clone());
+        let accepting = join_all(listener.sockets().map(|socket| accept_until(state, socket, stop.clone())));
         let living = async {
             let end = tokio::select! {
                 () = shutdown => self.stop().await,
@@ -180,6 +181,7 @@ mod tests {
     use lockhouse::Options;
     use lockhouse::remote::connect;
     use lockhouse::store::MemoryStore;
+    use tokio::net::TcpListener;
 
     use super::*;
     use crate::Lease;

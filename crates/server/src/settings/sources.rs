@@ -280,7 +280,7 @@ mod tests {
             assert!(settings.allowed_origins.is_empty() && settings.lock_types.is_empty());
             assert_eq!((&settings.tls.cert, settings.tls.key), (&None, Some("k".into())));
             assert_eq!(settings.tls.client_auth, ClientAuth::Optional);
-            assert_eq!(settings.tls.hsts, Duration::from_secs(180 * 86_400));
+            assert_eq!(settings.tls.hsts, Duration::ZERO);
             let body_timeout = Duration::from_secs(2);
             let limits = LimitSettings { tenant_rate: 7, body_timeout, ..LimitSettings::DEFAULT };
             assert_eq!(settings.limits, limits);

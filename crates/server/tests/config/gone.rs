@@ -32,9 +32,17 @@ fn a_server_ends_within_a_second_once_its_file_is_gone_or_another_one() {
     type Harm = fn(&Path);
     let harms: [(&str, Harm, &str); 5] = [
         ("removed", |path| fs::remove_file(path.join("live/x.db")).unwrap(), "live/x.db"),
-        ("replaced", |path| fs::rename(path.join("other/x.db"), path.join("live/x.db")).unwrap(), "live/x.db"),
+        (
+            "replaced",
+            |path| fs::rename(path.join("other/x.db"), path.join("live/x.db")).unwrap(),
+            "live/x.db",
+        ),
         ("moved", |path| fs::rename(path.join("live/x.db"), path.join("moved.db")).unwrap(), "live/x.db"),
-        ("moved with its folder", |path| fs::rename(path.join("live"), path.join("away")).unwrap(), "live/x.db"),
+        (
+            "moved with its folder",
+            |path| fs::rename(path.join("live"), path.join("away")).unwrap(),
+            "live/x.db",
+        ),
         ("without its log", |path| fs::remove_file(path.join("live/x.db-wal")).unwrap(), "live/x.db-wal"),
     ];
     for (how, harm, file) in harms {

@@ -8,7 +8,10 @@ mod certificates;
 mod check;
 mod complete;
 mod gone;
+#[cfg(target_os = "linux")]
+mod hangup;
 mod identities;
+mod issuers;
 mod keys;
 mod precedence;
 mod reload;

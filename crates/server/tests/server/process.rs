@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::json;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::support::Client;
 
@@ -240,4 +241,82 @@ fn help_has_examples() {
             .unwrap()
             .contains("lockhouse serve --store memory: --fresh --listen 127.0.0.1:0")
     );
+}
+
+/// A server that is asked to stop while a client holds a lock, with that store and drain time.
+async fn stopping(store: &str, drain: &str) -> (Child, Client) {
+    let arguments =
+        ["serve", "--listen", "127.0.0.1:0", "--store", store, "--drain", drain, "--lease", "500ms"];
+    let (child, address) = start(&mut lockhouse(&arguments));
+    let mut client = Client::hello(address, "").await;
+    client.join(1).await;
+    client.request(1, 1, "n").await;
+    client.granted(1).await;
+    signal(&child, "-TERM");
+    assert_eq!(client.next().await, json!({"type": "closing", "reason": "shutdown"}));
+    (child, client)
+}
+
+/// Waits for its end; the exit code, and the log.
+async fn ended(mut child: Child) -> (Option<i32>, String) {
+    let end = tokio::task::spawn_blocking(move || {
+        let code = child.wait().unwrap().code();
+        let mut logs = String::new();
+        child.stderr.unwrap().read_to_string(&mut logs).unwrap();
+        traces::leave(logs.as_bytes());
+        (code, logs)
+    });
+    tokio::time::timeout(crate::support::PATIENCE, end).await.expect("it still drains").unwrap()
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_a_drain_at_once() {
+    for second in ["-TERM", "-INT"] {
+        let (child, _client) = stopping("memory:", "1h").await;
+        signal(&child, second);
+        let (code, logs) = ended(child).await;
+        assert_eq!(code, Some(0), "{logs}");
+        assert!(logs.contains("stopped at once by a second signal"), "{logs}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_after_a_drain_says_what_becomes_of_the_locks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("sqlite:{}", folder.path().join("x.db").display());
+    for (store, said) in
+        [("memory:", "they are lost, as this server keeps nothing"), (&*file, "can reclaim them")]
+    {
+        let (child, _client) = stopping(store, "1ms").await;
+        let (code, logs) = ended(child).await;
+        assert_eq!(code, Some(0), "{logs}");
+        let line = logs.lines().find(|line| line.contains("stopped while web locks were held"));
+        assert!(line.is_some_and(|line| line.contains(said)), "{store}: {logs}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_listened_on_at_all_its_addresses() {
+    let (mut child, first) = start(&mut lockhouse(&["serve", "--fresh", "--listen", "localhost:0"]));
+    for host in ["127.0.0.1", "::1"].map(|host| host.parse::<std::net::IpAddr>().unwrap()) {
+        // Not every machine has IPv6.
+        if std::net::TcpListener::bind((host, 0)).is_ok() {
+            Client::hello((host, first.port()).into(), "").await;
+        }
+    }
+    child.kill().unwrap();
+}
+
+#[tokio::test]
+async fn a_bucket_without_a_name_is_none() {
+    let (mut child, address) = start(&mut lockhouse(&["serve", "--fresh", "--listen", "127.0.0.1:0"]));
+    let mut request = format!("ws://{address}/v1/ws?bucket=").into_client_request().unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", "lockhouse.v1".parse().unwrap());
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let refused = tokio_tungstenite::client_async(request, stream).await.unwrap_err();
+    let tokio_tungstenite::tungstenite::Error::Http(response) = refused else { panic!("{refused}") };
+    assert_eq!(response.status(), 400);
+    let why = String::from_utf8(response.into_body().unwrap()).unwrap();
+    assert_eq!(why, "bucket is \"\", but must be 1 to 256 bytes of UTF-8\n");
+    child.kill().unwrap();
 }

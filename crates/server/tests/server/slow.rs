@@ -22,6 +22,7 @@ const TRICKLE: Duration = Duration::from_millis(50);
 async fn impatient() -> TestServer {
     let limits = LimitSettings {
         header_timeout: LIMIT,
+        idle_timeout: LIMIT,
         body_timeout: LIMIT,
         hello_timeout: LIMIT,
         write_timeout: LIMIT,
@@ -98,6 +99,29 @@ async fn a_connection_that_says_nothing_is_closed() {
     assert_eq!(server.server.refused(Refused::IdleTimeout), 2);
     assert_eq!(server.server.refused(Refused::HeaderTimeout), 0);
     no_client_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_kept_connection_may_be_idle_for_longer_than_a_head_may_take() {
+    let limits = LimitSettings { header_timeout: LIMIT, ..LimitSettings::default() };
+    let server = TestServer::with(Config { limits, ..config(60_000) }).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let ask = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for _ in 0..2 {
+        stream.write_all(ask.as_bytes()).await.unwrap();
+        let mut said = [0; 12];
+        timeout(PATIENCE, stream.read_exact(&mut said)).await.expect("it is answered").unwrap();
+        assert_eq!(&said, b"HTTP/1.1 200");
+        // The rest of the answer, and then nothing for longer than a head may take.
+        let mut rest = vec![0; 4 << 10];
+        while let Ok(read) = timeout(2 * LIMIT, stream.read(&mut rest)).await {
+            assert_ne!(read.unwrap(), 0, "it is closed");
+        }
+    }
+    stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
+    let mut rest = Vec::new();
+    timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("half a head is waited for").unwrap();
+    assert_eq!(server.server.refused(Refused::HeaderTimeout), 1);
 }
 
 #[tokio::test]

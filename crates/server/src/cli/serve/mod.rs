@@ -1,25 +1,26 @@
 //! `lockhouse serve`
 
 mod reload;
+mod signals;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::pin::pin;
 use std::process::ExitCode;
 
 use clap::Args;
 use lockhouse_server::{
-    BindError, Config, Files, LoadedSettings, OpenStoreError, Server, SettingsProblem, Sources, Tls,
-    TlsError, bind, fingerprint, fit_open_files,
+    BindError, Config, Files, Listener, LoadedSettings, OpenStoreError, Server, SettingsProblem, Sources,
+    Tls, TlsError, bind, fingerprint, fit_open_files,
 };
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
 
 use self::reload::Reload;
+use self::signals::{Hangup, StopSignals};
 use super::common::options::{SettingsArgs, load};
 use super::exit::{FAILURE, USAGE, complain};
 
@@ -31,8 +32,9 @@ use super::exit::{FAILURE, USAGE, complain};
 ///
 /// SIGTERM and SIGINT stop granting, wait until no client holds a lock or the drain time has passed, and end
 /// the
-/// server. SIGHUP loads the settings again and applies those that need no restart: keys, certificates and
-/// limits.
+/// server; a second one ends it at once. SIGHUP loads the settings again and applies those that need no
+/// restart: keys, certificates and limits. Where it comes because the terminal is gone, it ends the server as
+/// SIGTERM does, unless it was ignored at the start, as with nohup.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -104,8 +106,11 @@ fn holds_no_secret(line: &Metadata<'_>) -> bool {
 
 async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     // Signals are taken before the server is announced, so that none can end it the hard way.
-    let mut stop = pin!(stop_signal()?);
+    let hangup = Hangup::at_start();
+    let (stop, now) = (CancellationToken::new(), CancellationToken::new());
+    let signals = StopSignals::new()?;
     let hangups = signal(SignalKind::hangup())?;
+    tokio::spawn(signals.run(stop.clone(), now.clone()));
     let settings = &loaded.settings;
     let authority = loaded.authority().map_err(Error::Settings)?;
     let tls = Tls::load(&settings.tls)?;
@@ -115,16 +120,26 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     let store = settings.store();
     let server = tokio::select! {
         opened = Server::open(config, &store) => opened?,
-        () = &mut stop => {
+        () = stop.cancelled() => {
             tracing::info!("stopped before the store was open");
             return Ok(());
         }
     };
     announce(&listener, &tls, settings.tls.self_signed.is_some())?;
     let reload = Reload { sources, started: loaded, server: server.clone(), tls };
+    let reload = async {
+        reload.run(hangups, hangup).await;
+        tracing::info!("the terminal is gone");
+        stop.cancel();
+        std::future::pending().await
+    };
     tokio::select! {
-        served = server.serve(listener, stop) => Ok(served?),
-        never = reload.run(hangups) => match never {},
+        served = server.serve(listener, stop.cancelled()) => Ok(served?),
+        never = reload => never,
+        () = now.cancelled() => {
+            complain("stopped at once by a second signal: what waits for the end of the drain is given up");
+            Ok(())
+        }
     }
 }
 
@@ -153,9 +168,11 @@ impl Error {
     }
 }
 
-fn announce(listener: &TcpListener, tls: &Option<Tls>, is_self_signed: bool) -> io::Result<()> {
+fn announce(listener: &Listener, tls: &Option<Tls>, is_self_signed: bool) -> io::Result<()> {
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let mut text = format!("listening {scheme}://{}\n", listener.local_addr()?);
+    let addresses = listener.local_addrs()?;
+    let lines = addresses.iter().map(|address| format!("listening {scheme}://{address}\n"));
+    let mut text: String = lines.collect();
     let files = tls.as_ref().map(Tls::files);
     if let Some(cert) = files.as_ref().and_then(Files::cert).filter(|_| is_self_signed) {
         let sha256 = fingerprint(&fs::read(cert)?).unwrap_or_default();
@@ -165,7 +182,7 @@ fn announce(listener: &TcpListener, tls: &Option<Tls>, is_self_signed: bool) -> 
              clients trust it with --ca {cert}, LOCKHOUSE_CA={cert}, in Node with NODE_EXTRA_CA_CERTS={cert}\n"
         ));
     }
-    if tls.is_none() && !listener.local_addr()?.ip().is_loopback() {
+    if tls.is_none() && addresses.iter().any(|address| !address.ip().is_loopback()) {
         tracing::warn!(
             "this server speaks no TLS: unless a proxy before it does, others on the network can read keys and secrets"
         );
@@ -173,15 +190,4 @@ fn announce(listener: &TcpListener, tls: &Option<Tls>, is_self_signed: bool) -> 
     let mut stdout = io::stdout();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
-}
-
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }

@@ -1,6 +1,5 @@
 //! The settings that a running server takes anew on SIGHUP, and certificates when their files change.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,9 @@ use lockhouse_server::{Files, LoadedSettings, Server, SettingsProblem, Sources, 
 use tokio::signal::unix::Signal;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How often the files of the certificate are looked at.
+use super::signals::Hangup;
+
+/// How often the files of the certificate and of the issuers are looked at.
 const FILES_CHECK: Duration = Duration::from_secs(1);
 
 /// A running server with its settings.
@@ -21,18 +22,24 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// Reloads for ever.
-    pub(super) async fn run(self, mut hangups: Signal) -> Infallible {
+    /// Reloads until the terminal is gone.
+    pub(super) async fn run(self, mut hangups: Signal, hangup: Hangup) {
         let mut check = interval(FILES_CHECK);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut seen = self.tls.as_ref().map(Tls::files);
         loop {
             tokio::select! {
                 Some(()) = hangups.recv() => {
+                    if hangup.ends() {
+                        return;
+                    }
                     self.reload();
                     seen = self.tls.as_ref().map(Tls::files);
                 }
-                _ = check.tick() => self.look_at_files(&mut seen),
+                _ = check.tick() => {
+                    self.look_at_files(&mut seen);
+                    self.server.look_at_issuers();
+                }
             }
         }
     }

@@ -175,8 +175,10 @@ settings! {
     session_rate: Count = 2_000_000, 1, 10_000_000, true, "read more slowly";
     /// Frames and calls of one tenant in a second.
     tenant_rate: Count = 2_000_000, 1, 10_000_000, true, "read more slowly; status 429 `rate_limited`";
-    /// How long a connection may be without the whole head of its next request, be it idle or half said.
+    /// How long a connection may be without the whole head of its first request, or of one that has begun.
     header_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "closed";
+    /// How long a connection may be idle after an answer. The header `Keep-Alive` says so.
+    idle_timeout: Time = Duration::from_secs(75), Duration::from_millis(100), Duration::from_secs(3600), true, "closed";
     /// How long the body of a request may take.
     body_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "status 408 `request_timeout`";
     /// How long a WebSocket may take for its `hello`.

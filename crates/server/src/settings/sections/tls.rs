@@ -47,7 +47,7 @@ pub(crate) fn keys() -> Vec<Key> {
         Key::unset("tls.self_signed").flag("--tls-self-signed"),
         Key::unset("tls.client_ca").reloads(),
         Key::new("tls.client_auth", "\"required\"").reloads(),
-        Key::new("tls.hsts", "\"180d\"").reloads(),
+        Key::new("tls.hsts", "\"0s\"").reloads(),
     ]
 }
 
@@ -59,7 +59,7 @@ impl Default for TlsSettings {
             self_signed: None,
             client_ca: None,
             client_auth: ClientAuth::default(),
-            hsts: Duration::from_secs(180 * 86_400),
+            hsts: Duration::ZERO,
         }
     }
 }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use lockhouse::House;
-use lockhouse_server::{Config, Lease, Server, bind};
+use lockhouse_server::{Config, Lease, Listener, Server, bind};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -63,11 +63,11 @@ impl TestServer {
         Self::serving(listener, Server::of(config, house))
     }
 
-    fn listening(listener: TcpListener, config: Config) -> Self {
-        Self::serving(listener, Server::new(config))
+    fn listening(listener: impl Into<Listener>, config: Config) -> Self {
+        Self::serving(listener.into(), Server::new(config))
     }
 
-    fn serving(listener: TcpListener, server: Arc<Server>) -> Self {
+    fn serving(listener: Listener, server: Arc<Server>) -> Self {
         log_listener::listen();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
