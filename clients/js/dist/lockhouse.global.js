@@ -55,7 +55,7 @@
     (event) => [event, diagnostics?.channel(`locks.request.${event}`)]
   );
   var channels = Object.fromEntries(requestChannels);
-  function tellOf(event, message) {
+  function publish(event, message) {
     const channel = channels[event];
     if (channel?.hasSubscribers) channel.publish(message());
   }
@@ -110,13 +110,13 @@
     channel.onmessage = ({ data }) => onmessage(data);
     return channel;
   }
-  function tellSessions(url) {
+  function announceSessions(url) {
     if (!threads || threads.isMainThread) return () => {
     };
     const thread = threads.threadId;
     lastClient += 1;
     const client = lastClient;
-    const tell = (each) => {
+    const announce = (each) => {
       const located = own.get(each);
       present?.postMessage({ type: "session", thread, client: each, ...located && { located } });
     };
@@ -124,14 +124,14 @@
       present = openChannel((message) => {
         if (message.type !== "adopt" || message.thread !== thread) return;
         isAdopted = true;
-        for (const each of own.keys()) tell(each);
+        for (const each of own.keys()) announce(each);
       });
       present?.postMessage({ type: "present", thread });
     }
     return (identity) => {
       if (identity) own.set(client, { ...identity, url });
       else own.delete(client);
-      if (isAdopted) tell(client);
+      if (isAdopted) announce(client);
     };
   }
   function watchSessions(worker, onleft) {
@@ -830,7 +830,7 @@
       if (typeof key === "object") key.then(use, fail);
       else use(key);
     }
-    /** The server has refused a key: whoever wants one, the function is asked at most once a second from now on. */
+    /** The server has refused a key: from now on the function is asked at most once a second for all callers. */
     refused() {
       this.#nextMs = performance.now() + REFUSED_PAUSE_MS;
     }
@@ -1481,11 +1481,11 @@
           ask,
           runInContext: captureContext(),
           resolve: (value) => {
-            tellOf("end", () => endOf(ask, void 0));
+            publish("end", () => endOf(ask, void 0));
             resolve(value);
           },
           reject: (error) => {
-            tellOf("end", () => endOf(ask, error));
+            publish("end", () => endOf(ask, error));
             reject(error);
           },
           hold: void 0,
@@ -1494,7 +1494,7 @@
         };
         this.#add(request);
         if (ask.signal || ask.loss || ask.timeout !== void 0) this.#watch(request);
-        tellOf("start", () => targetOf(ask));
+        publish("start", () => targetOf(ask));
         if (!this.#isJoined) this.#join();
         request.posted = this.#session.post(body);
       });
@@ -1617,7 +1617,7 @@
       const { name, mode, callback, wrap } = ask;
       const hold = new Hold(name, mode, token, ticket, () => this.#isOver(request, hold));
       request.hold = hold;
-      tellOf("grant", () => targetOf(ask));
+      publish("grant", () => targetOf(ask));
       const waiting = new Promise((resolve) => resolve(runInContext(() => callback(wrap(hold)))));
       waiting.then(
         (value) => this.#release(request, hold) && request.resolve(value),
@@ -1659,7 +1659,7 @@
       if (request?.kind !== "request" || request.hold) return;
       this.#close(request);
       const { ask, runInContext } = request;
-      tellOf("miss", () => targetOf(ask));
+      publish("miss", () => targetOf(ask));
       new Promise((resolve) => resolve(runInContext(() => ask.callback(null)))).then(
         request.resolve,
         request.reject
@@ -3328,7 +3328,7 @@
     #connect(bucket, onbusy) {
       const url = scoped(this.#url, { bucket }).href;
       const agent = new Agent(this.#clientId, () => this.#dial(url), this.#keys, {
-        identified: tellSessions(url),
+        identified: announceSessions(url),
         stateChanged: bucket === this.name ? (state) => this.#setState(state) : () => {
         },
         unreachable: (why, isLast) => this.#warn(why, isLast),

@@ -1,6 +1,6 @@
-// The sessions of worker threads, to be ended by another thread. A thread of Node that is terminated cannot say
-// goodbye, and its sockets break without a close, so that the server would keep its locks for their lease. A
-// thread whose worker is adopted tells its sessions to its process, over a channel of the threads.
+// The sessions of worker threads, to be ended by another thread. A thread of Node that is terminated cannot
+// say goodbye, and its sockets break without a close, so that the server would keep its locks for their
+// lease. A thread whose worker is adopted announces its sessions to its process, over a channel of the threads.
 
 import type { Identity } from './bodies.js';
 import { type Broadcast, threads } from './node.js';
@@ -17,7 +17,7 @@ interface Located extends Identity {
 }
 
 type Message =
-  /** Whoever is in this thread: tell your sessions. */
+  /** The clients of this thread are to announce their sessions. */
   | { readonly type: 'adopt'; readonly thread: number }
   /** There is a client in this thread. */
   | { readonly type: 'present'; readonly thread: number }
@@ -39,15 +39,15 @@ function openChannel(onmessage: (message: Message) => void): Broadcast | undefin
 }
 
 /**
- * Begins to tell of the sessions of one client of this thread, if it is a worker. Returns what is to be called
- * with each session, and with undefined once there is none.
+ * Begins to announce the sessions of one client of this thread, if it is a worker. Returns what is to be
+ * called with each session, and with undefined once there is none.
  */
-export function tellSessions(url: string): (identity: Identity | undefined) => void {
+export function announceSessions(url: string): (identity: Identity | undefined) => void {
   if (!threads || threads.isMainThread) return () => {};
   const thread = threads.threadId;
   lastClient += 1;
   const client = lastClient;
-  const tell = (each: number) => {
+  const announce = (each: number) => {
     const located = own.get(each);
     present?.postMessage({ type: 'session', thread, client: each, ...(located && { located }) } satisfies Message);
   };
@@ -55,14 +55,14 @@ export function tellSessions(url: string): (identity: Identity | undefined) => v
     present = openChannel((message) => {
       if (message.type !== 'adopt' || message.thread !== thread) return;
       isAdopted = true;
-      for (const each of own.keys()) tell(each);
+      for (const each of own.keys()) announce(each);
     });
     present?.postMessage({ type: 'present', thread } satisfies Message);
   }
   return (identity) => {
     if (identity) own.set(client, { ...identity, url });
     else own.delete(client);
-    if (isAdopted) tell(client);
+    if (isAdopted) announce(client);
   };
 }
 
@@ -85,7 +85,7 @@ export function watchSessions(worker: Adoptable, onleft: (url: string, identity:
     channel?.close();
   };
   worker.once('exit', () => {
-    // What the thread has told last is still to come.
+    // The last that the thread has announced is still to come.
     setTimeout(() => {
       if (isOver) return;
       stop();

@@ -6,7 +6,7 @@ import type { Keys } from './key.js';
 import { elapsedMs, type Lease } from './lease.js';
 import { clientClosed, Hold, type Lock } from './lock.js';
 import { utf8Length } from './names.js';
-import { captureContext, tellOf } from './node.js';
+import { captureContext, publish } from './node.js';
 import type { Posted } from './outbox.js';
 import { Reclaims } from './reclaim.js';
 import { Session } from './session.js';
@@ -130,11 +130,11 @@ export class Agent {
         ask,
         runInContext: captureContext(),
         resolve: (value) => {
-          tellOf('end', () => endOf(ask, undefined));
+          publish('end', () => endOf(ask, undefined));
           resolve(value);
         },
         reject: (error) => {
-          tellOf('end', () => endOf(ask, error));
+          publish('end', () => endOf(ask, error));
           reject(error);
         },
         hold: undefined,
@@ -143,7 +143,7 @@ export class Agent {
       };
       this.#add(request);
       if (ask.signal || ask.loss || ask.timeout !== undefined) this.#watch(request);
-      tellOf('start', () => targetOf(ask));
+      publish('start', () => targetOf(ask));
       if (!this.#isJoined) this.#join();
       request.posted = this.#session.post(body);
     });
@@ -281,7 +281,7 @@ export class Agent {
     const { name, mode, callback, wrap } = ask;
     const hold = new Hold(name, mode, token, ticket, () => this.#isOver(request, hold));
     request.hold = hold;
-    tellOf('grant', () => targetOf(ask));
+    publish('grant', () => targetOf(ask));
     const waiting = new Promise<unknown>((resolve) => resolve(runInContext(() => callback(wrap(hold)))));
     waiting.then(
       (value) => this.#release(request, hold) && request.resolve(value),
@@ -327,7 +327,7 @@ export class Agent {
     if (request?.kind !== 'request' || request.hold) return;
     this.#close(request);
     const { ask, runInContext } = request;
-    tellOf('miss', () => targetOf(ask));
+    publish('miss', () => targetOf(ask));
     new Promise<unknown>((resolve) => resolve(runInContext(() => ask.callback(null)))).then(
       request.resolve,
       request.reject,
@@ -505,7 +505,7 @@ export class Agent {
   }
 }
 
-/** What the subscribers of `diagnostics_channel` are told of a request. */
+/** What the subscribers of `diagnostics_channel` get of a request. */
 function targetOf({ name, mode }: Ask): object {
   return { name, mode };
 }

@@ -1,4 +1,4 @@
-import { type Adoptable, tellSessions, watchSessions } from './adoption.js';
+import { type Adoptable, announceSessions, watchSessions } from './adoption.js';
 import { Agent } from './agent.js';
 import { type Bucket, ConnectedBucket, IDLE_MS } from './bucket.js';
 import { Caller } from './caller.js';
@@ -214,7 +214,7 @@ export class LockhouseClient implements Client {
   #connect(bucket: string, onbusy: (isBusy: boolean) => void): Agent {
     const url = scoped(this.#url, { bucket }).href;
     const agent = new Agent(this.#clientId, () => this.#dial(url), this.#keys, {
-      identified: tellSessions(url),
+      identified: announceSessions(url),
       stateChanged: bucket === this.name ? (state) => this.#setState(state) : () => {},
       unreachable: (why, isLast) => this.#warn(why, isLast),
       busyChanged: onbusy,

@@ -51,7 +51,7 @@ export class Keys {
     else use(key);
   }
 
-  /** The server has refused a key: whoever wants one, the function is asked at most once a second from now on. */
+  /** The server has refused a key: from now on the function is asked at most once a second for all callers. */
   refused(): void {
     this.#nextMs = performance.now() + REFUSED_PAUSE_MS;
   }

@@ -65,7 +65,7 @@ export function captureContext(): <R>(run: () => R) => R {
   return hooks?.AsyncLocalStorage.snapshot?.() ?? ((run) => run());
 }
 
-/** What a request is told of under, by the names that Node's own locks use. */
+/** The events of a request, by the names that Node's own locks use. */
 export type RequestEvent = 'start' | 'grant' | 'miss' | 'end';
 
 const requestChannels = (['start', 'grant', 'miss', 'end'] as const).map(
@@ -73,8 +73,8 @@ const requestChannels = (['start', 'grant', 'miss', 'end'] as const).map(
 );
 const channels = Object.fromEntries(requestChannels) as Record<RequestEvent, Channel | undefined>;
 
-/** Tells the subscribers of `diagnostics_channel`, if there are any. */
-export function tellOf(event: RequestEvent, message: () => object): void {
+/** Publishes an event of a request to the subscribers of `diagnostics_channel`, if there are any. */
+export function publish(event: RequestEvent, message: () => object): void {
   const channel = channels[event];
   if (channel?.hasSubscribers) channel.publish(message());
 }

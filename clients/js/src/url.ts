@@ -10,8 +10,8 @@ const SOCKET_PROTOCOLS: Record<string, string> = { 'http:': 'ws:', 'https:': 'ws
 const DEFAULT_BUCKET = 'default';
 
 /**
- * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept. Errors
- * show no password.
+ * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept.
+ * Errors show no password.
  */
 export function serverUrl(address: string | URL): URL {
   const text = `${address}`;
@@ -54,8 +54,8 @@ export function bucketUrl(socketUrl: URL, bucket: string): string {
 }
 
 /**
- * Percent-encodes a value. Throws a TypeError for what is no string, and for a lone surrogate, which an address
- * cannot hold.
+ * Percent-encodes a value. Throws a TypeError for what is no string, and for a lone surrogate, which an
+ * address cannot hold.
  */
 export function checkedForUrl(field: string, value: string): string {
   toText(field, value);

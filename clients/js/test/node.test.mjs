@@ -64,7 +64,7 @@ function run(t, url, { env = {}, flags, source }, program) {
       if (isOver && !text.includes(word)) throw new Error(`it ended: ${complaints}`);
     }
   };
-  return { ended, says, tell: (word) => child.stdin.write(`${word}\n`) };
+  return { ended, says, send: (word) => child.stdin.write(`${word}\n`) };
 }
 
 /** A client of the server of `ws` that asks for the name; resolves with how long that took. */
@@ -158,7 +158,7 @@ describe('a client that has nothing held or pending lets the process end', () =>
   });
 
   test('but not before a release has left that a lost connection holds up', PATIENCE, async (t) => {
-    const { ended, says, tell } = run(
+    const { ended, says, send } = run(
       t,
       servers.ws.server.url,
       { flags: [], source: `import { WebSocket } from 'ws';` },
@@ -171,7 +171,7 @@ describe('a client that has nothing held or pending lets the process end', () =>
        }));`,
     );
     await says('held');
-    tell('go');
+    send('go');
     const { exitCode, complaints } = await ended;
     assert.equal(exitCode, 0, complaints);
     const tookMs = await takes(t, 'late');
@@ -258,49 +258,49 @@ describe('the asynchronous context of a request', () => {
 });
 
 describe("the channels of Node's own locks", () => {
-  /** What is told of requests from now on. */
+  /** What is published of requests from now on. */
   function listen(t) {
-    const told = [];
+    const published = [];
     for (const event of ['start', 'grant', 'miss', 'end']) {
-      const onmessage = (message) => told.push([event, message]);
+      const onmessage = (message) => published.push([event, message]);
       subscribe(`locks.request.${event}`, onmessage);
       t.after(() => unsubscribe(`locks.request.${event}`, onmessage));
     }
-    return told;
+    return published;
   }
   const target = { name: 'a', mode: 'exclusive' };
   const plain = { ...target, steal: false, ifAvailable: false };
 
-  test('tell of a request, its grant and its end', async (t) => {
-    const told = listen(t);
+  test('have a request, its grant and its end', async (t) => {
+    const published = listen(t);
     const opened = await open(t);
     const { released, release } = await hold(opened, 'a', 1, 1);
-    assert.deepEqual(told, [
+    assert.deepEqual(published, [
       ['start', target],
       ['grant', target],
     ]);
     release();
     await released;
-    assert.deepEqual(told.slice(2), [['end', { ...plain, error: undefined }]]);
+    assert.deepEqual(published.slice(2), [['end', { ...plain, error: undefined }]]);
   });
 
-  test('tell of a lock that is not available', async (t) => {
-    const told = listen(t);
+  test('have a lock that is not available', async (t) => {
+    const published = listen(t);
     const { server, locks } = await open(t);
     const asked = locks.request('a', { ifAvailable: true }, () => {});
     const { id } = await server.next('request');
     server.send({ type: 'refused', seq: 1, id, reason: 'unavailable', holders: [], queued: 0 });
     await asked;
     await turn();
-    assert.deepEqual(told, [
+    assert.deepEqual(published, [
       ['start', target],
       ['miss', target],
       ['end', { ...plain, ifAvailable: true, error: undefined }],
     ]);
   });
 
-  test('tell the error of a callback, and that of a loss', async (t) => {
-    const told = listen(t);
+  test('have the error of a callback, and that of a loss', async (t) => {
+    const published = listen(t);
     const opened = await open(t);
     const error = new Error('mine');
     const failing = opened.locks.request('a', () => Promise.reject(error));
@@ -311,7 +311,7 @@ describe("the channels of Node's own locks", () => {
     const lost = await hold(opened, 'a', 2, 2);
     opened.server.send({ type: 'lost', seq: 3, id: lost.id, reason: 'stolen' });
     const loss = await lost.released.catch((reason) => reason);
-    const ends = told.filter(([event]) => event === 'end').map(([, message]) => message);
+    const ends = published.filter(([event]) => event === 'end').map(([, message]) => message);
     assert.deepEqual(ends, [
       { ...plain, error },
       { ...plain, error: loss },

@@ -5,9 +5,9 @@ export interface Adoptable {
     once(event: 'exit', listener: () => void): unknown;
 }
 /**
- * Begins to tell of the sessions of one client of this thread, if it is a worker. Returns what is to be called
- * with each session, and with undefined once there is none.
+ * Begins to announce the sessions of one client of this thread, if it is a worker. Returns what is to be
+ * called with each session, and with undefined once there is none.
  */
-export declare function tellSessions(url: string): (identity: Identity | undefined) => void;
+export declare function announceSessions(url: string): (identity: Identity | undefined) => void;
 /** Calls back with each session that the thread of this worker leaves. Returns the function that ends this. */
 export declare function watchSessions(worker: Adoptable, onleft: (url: string, identity: Identity) => void): () => void;

@@ -19,7 +19,7 @@ export declare class Keys {
     now(): string | undefined | Promise<string>;
     /** Uses the key, at once if it is at hand. */
     use(use: (key: string | undefined) => void, fail: (error: unknown) => void): void;
-    /** The server has refused a key: whoever wants one, the function is asked at most once a second from now on. */
+    /** The server has refused a key: from now on the function is asked at most once a second for all callers. */
     refused(): void;
     /** The server has taken a key. */
     taken(): void;

@@ -22,10 +22,10 @@ export declare const threads: Threads | undefined;
 export declare function newCounter(): Counter;
 /** Gives what runs a function in the asynchronous context of this call, that of AsyncLocalStorage. */
 export declare function captureContext(): <R>(run: () => R) => R;
-/** What a request is told of under, by the names that Node's own locks use. */
+/** The events of a request, by the names that Node's own locks use. */
 export type RequestEvent = 'start' | 'grant' | 'miss' | 'end';
-/** Tells the subscribers of `diagnostics_channel`, if there are any. */
-export declare function tellOf(event: RequestEvent, message: () => object): void;
+/** Publishes an event of a request to the subscribers of `diagnostics_channel`, if there are any. */
+export declare function publish(event: RequestEvent, message: () => object): void;
 /** Keeps the process from ending until the function that it returns is called. */
 export declare function keepAlive(): () => void;
 /** What is notified of the end of the process or worker. */

@@ -4,8 +4,8 @@ export interface Scoping {
     readonly partition?: string | undefined;
 }
 /**
- * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept. Errors
- * show no password.
+ * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept.
+ * Errors show no password.
  */
 export declare function serverUrl(address: string | URL): URL;
 /**
@@ -14,8 +14,8 @@ export declare function serverUrl(address: string | URL): URL;
  */
 export declare function bucketUrl(socketUrl: URL, bucket: string): string;
 /**
- * Percent-encodes a value. Throws a TypeError for what is no string, and for a lone surrogate, which an address
- * cannot hold.
+ * Percent-encodes a value. Throws a TypeError for what is no string, and for a lone surrogate, which an
+ * address cannot hold.
  */
 export declare function checkedForUrl(field: string, value: string): string;
 /** The bucket that an address names. */
