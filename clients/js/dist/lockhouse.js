@@ -978,8 +978,8 @@ var Session = class {
   }
   /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
   open() {
-    this.#unlist = onExit(this);
     this.#connect(this.#dial());
+    this.#unlist = onExit(this);
   }
   /**
    * Sends a numbered frame, given without its closing brace. Returns undefined if there is no session to send

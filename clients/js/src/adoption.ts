@@ -1,6 +1,7 @@
 // The sessions of worker threads, to be ended by another thread. A thread of Node that is terminated cannot
 // say goodbye, and its sockets break without a close, so that the server would keep its locks for their
-// lease. A thread whose worker is adopted announces its sessions to its process, over a channel of the threads.
+// lease. A thread whose worker is adopted announces its sessions to its process, over a channel of the
+// threads.
 
 import type { Identity } from './bodies.js';
 import { type Broadcast, threads } from './node.js';

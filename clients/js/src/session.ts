@@ -107,8 +107,8 @@ export class Session {
 
   /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
   open(): void {
-    this.#unlist = onExit(this);
     this.#connect(this.#dial());
+    this.#unlist = onExit(this);
   }
 
   /**
