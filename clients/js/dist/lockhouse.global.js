@@ -1982,6 +1982,83 @@
     });
   }
 
+  // src/conversions.ts
+  var DEFAULTS = {
+    ifAvailable: false,
+    mode: "exclusive",
+    signal: void 0,
+    steal: false,
+    maxHold: void 0,
+    metadata: void 0,
+    timeout: void 0
+  };
+  var LONGEST_HOLD_MS = Number.MAX_SAFE_INTEGER;
+  function toDOMString(value) {
+    return `${value}`;
+  }
+  function toCallback(value, position, method) {
+    if (typeof value === "function") return value;
+    throw failure(method, `parameter ${position} is not of type 'Function'.`);
+  }
+  function toLockOptions(value, method) {
+    if (value === void 0 || value === null) return DEFAULTS;
+    if (typeof value !== "object" && typeof value !== "function") {
+      throw failure(method, "The provided value is not of type 'LockOptions'.");
+    }
+    const options = value;
+    return {
+      ifAvailable: Boolean(options.ifAvailable),
+      mode: toLockMode(options.mode, method),
+      signal: toAbortSignal(options.signal, method),
+      steal: Boolean(options.steal),
+      maxHold: "maxHold" in options ? toMilliseconds(method, "maxHold", options.maxHold, 1, LONGEST_HOLD_MS) : void 0,
+      metadata: "metadata" in options ? toMetadata(options.metadata) : void 0,
+      timeout: "timeout" in options ? toMilliseconds(method, "timeout", options.timeout, 0, Infinity) : void 0
+    };
+  }
+  function tooFewArguments(method, required, present2) {
+    return failure(method, `${required} arguments required, but only ${present2} present.`);
+  }
+  function toLockMode(value, method) {
+    if (value === void 0) return "exclusive";
+    const mode = toDOMString(value);
+    if (mode === "exclusive" || mode === "shared") return mode;
+    throw badMember(method, "mode", `The provided value '${mode}' is not a valid enum value of type LockMode.`);
+  }
+  function toAbortSignal(value, method) {
+    if (value === void 0 || isAbortSignal(value)) return value;
+    throw badMember(method, "signal", "Failed to convert value to 'AbortSignal'.");
+  }
+  function isAbortSignal(value) {
+    try {
+      isAborted.call(value);
+      return !isProxy?.(value);
+    } catch {
+      return false;
+    }
+  }
+  var isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get;
+  var isProxy = builtin("node:util")?.types.isProxy;
+  function toMilliseconds(method, member, value, least, most) {
+    if (value === void 0) return void 0;
+    if (isMilliseconds(value, least, most)) return Number.isFinite(value) ? Math.ceil(value) : value;
+    const bound = most === Infinity ? "" : ` and at most ${most}`;
+    const rule = `a number of milliseconds of at least ${least}${bound}`;
+    throw badMember(method, member, `The provided value ${shown(value)} is not ${rule}.`);
+  }
+  function toMetadata(value) {
+    return value === void 0 ? void 0 : toWellFormed("metadata", value);
+  }
+  function badMember(method, member, message) {
+    return failure(method, `Failed to read the '${member}' property from 'LockOptions': ${message}`);
+  }
+  function failure(method, message) {
+    return new TypeError(failureText(method, message));
+  }
+  function failureText(method, message) {
+    return `Failed to execute '${method}' on 'LockManager': ${message}`;
+  }
+
   // src/problems.ts
   var ProblemError = class extends Error {
     /** What went wrong, for programs: `locked`, `claim_lost`, … */
@@ -2053,9 +2130,24 @@
     }
   };
   var AlreadyAssignedError = class extends ProblemError {
+    /** To whom it is assigned. */
+    claimant;
+    constructor(code, status, message, body) {
+      super(code, status, message);
+      this.claimant = claimantOf(body);
+    }
   };
   var ClaimLostError = class extends ProblemError {
+    /** To whom the resource is assigned, if a newer claim was made final. */
+    claimant;
+    constructor(code, status, message, body) {
+      super(code, status, message);
+      this.claimant = claimantOf(body);
+    }
   };
+  function claimantOf({ assignment }) {
+    return typeof assignment === "object" && assignment !== null ? textOf(assignment, "claimant") : void 0;
+  }
   var ClaimExpiredError = class extends ProblemError {
   };
   var LocksLostError = class extends ProblemError {
@@ -2158,6 +2250,205 @@
     return header !== null && /^\d+$/.test(header) ? Number(header) * 1e3 : void 0;
   }
 
+  // src/caller.ts
+  var DEFAULT_TIMEOUT_MS = 3e4;
+  var ATTEMPT_MS = 1e4;
+  var UNAUTHENTICATED = "unauthenticated";
+  var Caller = class {
+    #base;
+    #fetch;
+    #keys;
+    #admit;
+    #closed;
+    /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
+    constructor(base, fetch, keys, admit, closed) {
+      this.#base = base;
+      this.#fetch = fetch;
+      this.#keys = keys;
+      this.#admit = admit;
+      this.#closed = closed;
+    }
+    /** Aborts when the client is closed. */
+    get closed() {
+      return this.#closed;
+    }
+    async call(call, { signal, timeout } = {}) {
+      this.#admit();
+      const url = `${this.#base()}/${call.path}`;
+      const endMs = performance.now() + toTimeout(timeout);
+      const init = initOf(call);
+      if (signal !== void 0 && !isAbortSignal(signal)) throw broken("signal", signal, "an AbortSignal");
+      signal?.throwIfAborted();
+      const cancel = new Cancellation(signal, this.#closed);
+      const backoff = new Backoff();
+      let sentAt;
+      let unknown;
+      try {
+        for (; ; ) {
+          sentAt = call.again === "withKey" ? sentAt ?? now() : now();
+          const end = await this.#attempt(url, init, endMs, cancel);
+          const isRepeated = unknown !== void 0;
+          if (!(end instanceof ProblemError))
+            return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
+          if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
+          if (end instanceof OutcomeUnknownError) unknown = end;
+          const isOver = unknown !== void 0 && call.again === "never";
+          const pauseMs = isOver ? void 0 : this.#pauseBefore(end, backoff, unknown !== void 0);
+          if (pauseMs === void 0 || performance.now() + pauseMs >= endMs) {
+            throw unknown && !CONCLUSIVE.has(end.code) ? unknown : end;
+          }
+          await cancel.pause(pauseMs);
+        }
+      } finally {
+        cancel.end();
+      }
+    }
+    /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
+    async #attempt(url, init, endMs, cancel) {
+      const fetch = this.#fetch;
+      cancel.throwIfCancelled();
+      const isQuestion = init.method === "GET";
+      const controller = new AbortController();
+      let isSent = false;
+      let response;
+      let body;
+      const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
+      const timer = setTimeout(() => controller.abort(), limitMs);
+      const forget = cancel.oncancel(() => controller.abort());
+      try {
+        const key = await beforeAbort(this.#keys.now(), controller.signal);
+        const headers = key === void 0 ? init.headers : { ...init.headers, "Lockhouse-Key": key };
+        isSent = true;
+        response = await fetch(url, { ...init, headers, signal: controller.signal });
+        body = await bodyOf(response);
+      } catch (cause) {
+        cancel.throwIfCancelled();
+        const missing = isSent ? "answer" : "key";
+        const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : String(cause);
+        if (isQuestion || !isSent || !hadConnection(cause)) {
+          return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
+        }
+        const message = `It is unknown whether it happened, as the answer of the lock server was lost: ${why}`;
+        return new OutcomeUnknownError("outcome_unknown", 0, message, void 0, { cause });
+      } finally {
+        clearTimeout(timer);
+        forget();
+      }
+      if (response.ok) {
+        this.#keys.taken();
+        return { body, isReplayed: response.headers.get("idempotency-replayed") !== null };
+      }
+      const problem = problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
+      if (problem.code === UNAUTHENTICATED) this.#keys.refused();
+      return problem;
+    }
+    /**
+     * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a
+     * bound that is reached is waited out, too.
+     */
+    #pauseBefore(error, backoff, isUnknown2) {
+      const { code } = error;
+      if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
+      if (error instanceof OutcomeUnknownError && code !== "internal") {
+        return (error.retryAfterMs ?? 0) + backoff.nextMs();
+      }
+      if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
+      if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
+      return isUnknown2 && (code === "quota_exceeded" || code === "request_timeout") ? backoff.nextMs() : void 0;
+    }
+  };
+  function ofChange(read) {
+    try {
+      return read();
+    } catch (cause) {
+      const message = `It is unknown whether it happened. ${cause.message}`;
+      throw new OutcomeUnknownError("outcome_unknown", 0, message, void 0, { cause });
+    }
+  }
+  var CONCLUSIVE = /* @__PURE__ */ new Set([
+    "locked",
+    "claimed",
+    "busy",
+    "already_assigned",
+    "claim_lost",
+    "claim_expired",
+    "unknown_owner",
+    "unauthorized",
+    "not_found"
+  ]);
+  var NO_CONNECTION = /* @__PURE__ */ new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
+  function hadConnection(error) {
+    const { cause } = error instanceof Error ? error : {};
+    const { code, syscall } = typeof cause === "object" && cause !== null ? cause : {};
+    return !NO_CONNECTION.has(String(code)) && syscall !== "connect";
+  }
+  function beforeAbort(value, signal) {
+    if (!(value instanceof Promise)) return value;
+    const aborted = new Promise((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+    });
+    return Promise.race([value, aborted]);
+  }
+  function initOf({ method, secret, body, again }) {
+    const headers = {};
+    if (secret !== void 0) headers.Authorization = `Bearer ${secret}`;
+    if (again === "withKey") headers["Idempotency-Key"] = randomId();
+    if (body === void 0) return { method, headers, credentials: "omit", cache: "no-store" };
+    headers["Content-Type"] = "application/json";
+    return { method, headers, credentials: "omit", cache: "no-store", body: toJson(body) };
+  }
+  async function bodyOf(response) {
+    const text2 = await response.text();
+    try {
+      const body = JSON.parse(text2);
+      return typeof body === "object" && body !== null ? body : {};
+    } catch (error) {
+      if (response.ok && text2 !== "") throw error;
+      return {};
+    }
+  }
+  function toTimeout(value) {
+    if (value === void 0) return DEFAULT_TIMEOUT_MS;
+    if (isMilliseconds(value, Number.MIN_VALUE, Infinity)) return value;
+    throw broken("timeout", value, "a number of milliseconds above 0");
+  }
+  var Cancellation = class {
+    #signals;
+    #forgets;
+    #listeners = /* @__PURE__ */ new Set();
+    constructor(...signals) {
+      this.#signals = signals.filter((signal) => signal !== void 0);
+      this.#forgets = this.#signals.map((signal) => addAbortAlgorithm(signal, () => this.#cancel()));
+    }
+    /** Calls the listener when the call is given up. Returns what ends this. */
+    oncancel(listener) {
+      this.#listeners.add(listener);
+      return () => this.#listeners.delete(listener);
+    }
+    throwIfCancelled() {
+      for (const signal of this.#signals) if (signal.aborted) throw signal.reason;
+    }
+    /** Resolves after so many milliseconds; rejects at once when the call is given up. */
+    async pause(ms) {
+      await new Promise((resolve) => {
+        const done = () => {
+          clearTimeout(timer);
+          forget();
+          resolve();
+        };
+        const timer = setTimeout(done, Math.min(ms, LONGEST_TIMEOUT_MS));
+        const forget = this.oncancel(done);
+      });
+      this.throwIfCancelled();
+    }
+    end() {
+      for (const forget of this.#forgets) forget();
+    }
+    #cancel() {
+      for (const listener of [...this.#listeners]) listener();
+    }
+  };
+
   // src/url.ts
   var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
   var DEFAULT_BUCKET = "default";
@@ -2229,7 +2520,7 @@
     async claim(resource, { claimant, ttlMs, metadata, ...options }) {
       const body = { resource: toText("resource", resource), claimant, ttlMs, metadata };
       const answer = await this.#caller.call({ method: "POST", path: "claims", body, again: "withKey" }, options);
-      return new Claim(this, answer.body);
+      return ofChange(() => new Claim(this, answer.body));
     }
     /**
      * Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or
@@ -2238,7 +2529,7 @@
     async renew(resource, token, options = {}) {
       const body = { resource: toText("resource", resource), token };
       const answer = await this.#caller.call({ method: "POST", path: "claims/renew", body, again: "harmless" }, options);
-      return instantOf(answer.body, "expiresAt");
+      return ofChange(() => instantOf(answer.body, "expiresAt"));
     }
     /**
      * Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError
@@ -2264,7 +2555,7 @@
         { method: "POST", path: "claims/finalize", body, again: "withKey" },
         options
       );
-      return readAssignment(answer.body);
+      return ofChange(() => readAssignment(answer.body));
     }
     /**
      * The assignment of a resource; null if there is none. A name with a lone surrogate cannot be asked for: a
@@ -2351,83 +2642,6 @@
       assignedAt: instantOf(raw, "assignedAt"),
       fencingToken: tokenOf(raw)
     };
-  }
-
-  // src/conversions.ts
-  var DEFAULTS = {
-    ifAvailable: false,
-    mode: "exclusive",
-    signal: void 0,
-    steal: false,
-    maxHold: void 0,
-    metadata: void 0,
-    timeout: void 0
-  };
-  var LONGEST_HOLD_MS = Number.MAX_SAFE_INTEGER;
-  function toDOMString(value) {
-    return `${value}`;
-  }
-  function toCallback(value, position, method) {
-    if (typeof value === "function") return value;
-    throw failure(method, `parameter ${position} is not of type 'Function'.`);
-  }
-  function toLockOptions(value, method) {
-    if (value === void 0 || value === null) return DEFAULTS;
-    if (typeof value !== "object" && typeof value !== "function") {
-      throw failure(method, "The provided value is not of type 'LockOptions'.");
-    }
-    const options = value;
-    return {
-      ifAvailable: Boolean(options.ifAvailable),
-      mode: toLockMode(options.mode, method),
-      signal: toAbortSignal(options.signal, method),
-      steal: Boolean(options.steal),
-      maxHold: "maxHold" in options ? toMilliseconds(method, "maxHold", options.maxHold, 1, LONGEST_HOLD_MS) : void 0,
-      metadata: "metadata" in options ? toMetadata(options.metadata) : void 0,
-      timeout: "timeout" in options ? toMilliseconds(method, "timeout", options.timeout, 0, Infinity) : void 0
-    };
-  }
-  function tooFewArguments(method, required, present2) {
-    return failure(method, `${required} arguments required, but only ${present2} present.`);
-  }
-  function toLockMode(value, method) {
-    if (value === void 0) return "exclusive";
-    const mode = toDOMString(value);
-    if (mode === "exclusive" || mode === "shared") return mode;
-    throw badMember(method, "mode", `The provided value '${mode}' is not a valid enum value of type LockMode.`);
-  }
-  function toAbortSignal(value, method) {
-    if (value === void 0 || isAbortSignal(value)) return value;
-    throw badMember(method, "signal", "Failed to convert value to 'AbortSignal'.");
-  }
-  function isAbortSignal(value) {
-    try {
-      isAborted.call(value);
-      return !isProxy?.(value);
-    } catch {
-      return false;
-    }
-  }
-  var isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get;
-  var isProxy = builtin("node:util")?.types.isProxy;
-  function toMilliseconds(method, member, value, least, most) {
-    if (value === void 0) return void 0;
-    if (isMilliseconds(value, least, most)) return Number.isFinite(value) ? Math.ceil(value) : value;
-    const bound = most === Infinity ? "" : ` and at most ${most}`;
-    const rule = `a number of milliseconds of at least ${least}${bound}`;
-    throw badMember(method, member, `The provided value ${shown(value)} is not ${rule}.`);
-  }
-  function toMetadata(value) {
-    return value === void 0 ? void 0 : toWellFormed("metadata", value);
-  }
-  function badMember(method, member, message) {
-    return failure(method, `Failed to read the '${member}' property from 'LockOptions': ${message}`);
-  }
-  function failure(method, message) {
-    return new TypeError(failureText(method, message));
-  }
-  function failureText(method, message) {
-    return `Failed to execute '${method}' on 'LockManager': ${message}`;
   }
 
   // src/request-all.ts
@@ -2702,7 +2916,7 @@
       const locks = targets.map(({ kind, id, intent }) => ({ kind, id, intent }));
       const body = { owner: this.id, locks, metadata };
       const answer = await this.#call({ method: "POST", path: "locks", body, again: "withKey" }, options);
-      return listOf(answer.body, "locks").map(readGrant);
+      return ofChange(() => listOf(answer.body, "locks").map(readGrant));
     }
     /**
      * Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how
@@ -2718,7 +2932,7 @@
       const body = { owner: this.id, locks, holding: holding?.map(lockOf) };
       const again = locks.every(({ fencingToken }) => fencingToken != null) ? "withKey" : "never";
       const answer = await this.#call({ method: "POST", path: "locks/release", body, again }, options);
-      return answer.isRepeated ? locks.length : countOf(answer.body, "released");
+      return answer.isRepeated ? locks.length : ofChange(() => countOf(answer.body, "released"));
     }
     /**
      * Releases all locks of the owner but those that are spared. Resolves to how many were released. Rejects as
@@ -2733,7 +2947,7 @@
       const isAll = !spared || spared.length === 0;
       const body = { owner: this.id, all: true, sparing: isAll ? void 0 : spared, holding: holding?.map(lockOf) };
       const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "never" }, options);
-      return countOf(answer.body, "released");
+      return ofChange(() => countOf(answer.body, "released"));
     }
     /** The locks that the owner holds now. */
     async locks(options = {}) {
@@ -2767,7 +2981,7 @@
       if (this.#isOver()) throw this.#why;
       try {
         const answer = await this.#caller.call({ ...call, secret: this.secret }, options);
-        this.#renewed(answer);
+        ofChange(() => this.#renewed(answer));
         if (this.#isOver()) throw this.#why;
         return answer;
       } catch (error) {
@@ -2867,8 +3081,10 @@
       const beats = toFlag("heartbeats", heartbeats, true);
       const call = { method: "POST", path: "owners", body: { label, ttlMs, maxMs, metadata }, again: "withKey" };
       const { body, sentAt } = await this.#caller.call(call, options);
-      const identity = { id: textOf(body, "owner"), secret: textOf(body, "ownerSecret") };
-      const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
+      const facts = ofChange(() => {
+        const identity = { id: textOf(body, "owner"), secret: textOf(body, "ownerSecret") };
+        return { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
+      });
       return new Owner(this.#caller, facts, beats);
     }
     /**
@@ -2977,197 +3193,6 @@
         this.#agent?.close();
         this.#agent = void 0;
       }, this.#idleMs);
-    }
-  };
-
-  // src/caller.ts
-  var DEFAULT_TIMEOUT_MS = 3e4;
-  var ATTEMPT_MS = 1e4;
-  var UNAUTHENTICATED = "unauthenticated";
-  var Caller = class {
-    #base;
-    #fetch;
-    #keys;
-    #admit;
-    #closed;
-    /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-    constructor(base, fetch, keys, admit, closed) {
-      this.#base = base;
-      this.#fetch = fetch;
-      this.#keys = keys;
-      this.#admit = admit;
-      this.#closed = closed;
-    }
-    /** Aborts when the client is closed. */
-    get closed() {
-      return this.#closed;
-    }
-    async call(call, { signal, timeout } = {}) {
-      this.#admit();
-      const url = `${this.#base()}/${call.path}`;
-      const endMs = performance.now() + toTimeout(timeout);
-      const init = initOf(call);
-      if (signal !== void 0 && !isAbortSignal(signal)) throw broken("signal", signal, "an AbortSignal");
-      signal?.throwIfAborted();
-      const cancel = new Cancellation(signal, this.#closed);
-      const backoff = new Backoff();
-      let sentAt;
-      let unknown;
-      try {
-        for (; ; ) {
-          sentAt = call.again === "withKey" ? sentAt ?? now() : now();
-          const end = await this.#attempt(url, init, endMs, cancel);
-          const isRepeated = unknown !== void 0;
-          if (!(end instanceof ProblemError))
-            return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
-          if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
-          if (end instanceof OutcomeUnknownError) unknown = end;
-          const isOver = unknown !== void 0 && call.again === "never";
-          const pauseMs = isOver ? void 0 : this.#pauseBefore(end, backoff, unknown !== void 0);
-          if (pauseMs === void 0 || performance.now() + pauseMs >= endMs) {
-            throw unknown && !CONCLUSIVE.has(end.code) ? unknown : end;
-          }
-          await cancel.pause(pauseMs);
-        }
-      } finally {
-        cancel.end();
-      }
-    }
-    /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
-    async #attempt(url, init, endMs, cancel) {
-      const fetch = this.#fetch;
-      cancel.throwIfCancelled();
-      const isQuestion = init.method === "GET";
-      const controller = new AbortController();
-      let isSent = false;
-      let response;
-      let body;
-      const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
-      const timer = setTimeout(() => controller.abort(), limitMs);
-      const forget = cancel.oncancel(() => controller.abort());
-      try {
-        const key = await beforeAbort(this.#keys.now(), controller.signal);
-        const headers = key === void 0 ? init.headers : { ...init.headers, "Lockhouse-Key": key };
-        isSent = true;
-        response = await fetch(url, { ...init, headers, signal: controller.signal });
-        body = await bodyOf(response);
-      } catch (cause) {
-        cancel.throwIfCancelled();
-        const missing = isSent ? "answer" : "key";
-        const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : String(cause);
-        if (isQuestion || !isSent || !hadConnection(cause)) {
-          return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
-        }
-        const message = `It is unknown whether it happened, as the answer of the lock server was lost: ${why}`;
-        return new OutcomeUnknownError("outcome_unknown", 0, message, void 0, { cause });
-      } finally {
-        clearTimeout(timer);
-        forget();
-      }
-      if (response.ok) {
-        this.#keys.taken();
-        return { body, isReplayed: response.headers.get("idempotency-replayed") !== null };
-      }
-      const problem = problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
-      if (problem.code === UNAUTHENTICATED) this.#keys.refused();
-      return problem;
-    }
-    /**
-     * Milliseconds to wait before another attempt; undefined if none would help. Once the outcome is unknown, a
-     * bound that is reached is waited out, too.
-     */
-    #pauseBefore(error, backoff, isUnknown2) {
-      const { code } = error;
-      if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
-      if (error instanceof OutcomeUnknownError && code !== "internal") {
-        return (error.retryAfterMs ?? 0) + backoff.nextMs();
-      }
-      if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
-      if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
-      return isUnknown2 && (code === "quota_exceeded" || code === "request_timeout") ? backoff.nextMs() : void 0;
-    }
-  };
-  var CONCLUSIVE = /* @__PURE__ */ new Set([
-    "locked",
-    "claimed",
-    "busy",
-    "already_assigned",
-    "claim_lost",
-    "claim_expired",
-    "unknown_owner",
-    "unauthorized",
-    "not_found"
-  ]);
-  var NO_CONNECTION = /* @__PURE__ */ new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
-  function hadConnection(error) {
-    const { cause } = error instanceof Error ? error : {};
-    const { code, syscall } = typeof cause === "object" && cause !== null ? cause : {};
-    return !NO_CONNECTION.has(String(code)) && syscall !== "connect";
-  }
-  function beforeAbort(value, signal) {
-    if (!(value instanceof Promise)) return value;
-    const aborted = new Promise((_, reject) => {
-      signal.addEventListener("abort", () => reject(signal.reason));
-    });
-    return Promise.race([value, aborted]);
-  }
-  function initOf({ method, secret, body, again }) {
-    const headers = {};
-    if (secret !== void 0) headers.Authorization = `Bearer ${secret}`;
-    if (again === "withKey") headers["Idempotency-Key"] = randomId();
-    if (body === void 0) return { method, headers, credentials: "omit", cache: "no-store" };
-    headers["Content-Type"] = "application/json";
-    return { method, headers, credentials: "omit", cache: "no-store", body: toJson(body) };
-  }
-  async function bodyOf(response) {
-    const text2 = await response.text();
-    try {
-      const body = JSON.parse(text2);
-      return typeof body === "object" && body !== null ? body : {};
-    } catch (error) {
-      if (response.ok && text2 !== "") throw error;
-      return {};
-    }
-  }
-  function toTimeout(value) {
-    if (value === void 0) return DEFAULT_TIMEOUT_MS;
-    if (isMilliseconds(value, Number.MIN_VALUE, Infinity)) return value;
-    throw broken("timeout", value, "a number of milliseconds above 0");
-  }
-  var Cancellation = class {
-    #signals;
-    #forgets;
-    #listeners = /* @__PURE__ */ new Set();
-    constructor(...signals) {
-      this.#signals = signals.filter((signal) => signal !== void 0);
-      this.#forgets = this.#signals.map((signal) => addAbortAlgorithm(signal, () => this.#cancel()));
-    }
-    /** Calls the listener when the call is given up. Returns what ends this. */
-    oncancel(listener) {
-      this.#listeners.add(listener);
-      return () => this.#listeners.delete(listener);
-    }
-    throwIfCancelled() {
-      for (const signal of this.#signals) if (signal.aborted) throw signal.reason;
-    }
-    /** Resolves after so many milliseconds; rejects at once when the call is given up. */
-    async pause(ms) {
-      await new Promise((resolve) => {
-        const done = () => {
-          clearTimeout(timer);
-          forget();
-          resolve();
-        };
-        const timer = setTimeout(done, Math.min(ms, LONGEST_TIMEOUT_MS));
-        const forget = this.oncancel(done);
-      });
-      this.throwIfCancelled();
-    }
-    end() {
-      for (const forget of this.#forgets) forget();
-    }
-    #cancel() {
-      for (const listener of [...this.#listeners]) listener();
     }
   };
 

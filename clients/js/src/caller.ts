@@ -191,6 +191,16 @@ export class Caller {
   }
 }
 
+/** Reads the answer to a change. If that cannot be done, the change may have happened all the same. */
+export function ofChange<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    const message = `It is unknown whether it happened. ${(cause as Error).message}`;
+    throw new OutcomeUnknownError('outcome_unknown', 0, message, undefined, { cause });
+  }
+}
+
 /** The problems that say what is held, whatever became of an attempt before. */
 const CONCLUSIVE = new Set([
   'locked',

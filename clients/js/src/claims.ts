@@ -1,5 +1,5 @@
 import { instantOf, textOf, tokenOf } from './answers.js';
-import type { Caller, CallOptions } from './caller.js';
+import { type Caller, type CallOptions, ofChange } from './caller.js';
 import { broken, toText } from './checks.js';
 import { type ProblemBody, ProblemError } from './problems.js';
 import { checkedForUrl } from './url.js';
@@ -42,7 +42,7 @@ export class Claims {
   async claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim> {
     const body = { resource: toText('resource', resource), claimant, ttlMs, metadata };
     const answer = await this.#caller.call({ method: 'POST', path: 'claims', body, again: 'withKey' }, options);
-    return new Claim(this, answer.body);
+    return ofChange(() => new Claim(this, answer.body));
   }
 
   /**
@@ -52,7 +52,7 @@ export class Claims {
   async renew(resource: string, token: string, options: CallOptions = {}): Promise<Date> {
     const body = { resource: toText('resource', resource), token };
     const answer = await this.#caller.call({ method: 'POST', path: 'claims/renew', body, again: 'harmless' }, options);
-    return instantOf(answer.body, 'expiresAt');
+    return ofChange(() => instantOf(answer.body, 'expiresAt'));
   }
 
   /**
@@ -80,7 +80,7 @@ export class Claims {
       { method: 'POST', path: 'claims/finalize', body, again: 'withKey' },
       options,
     );
-    return readAssignment(answer.body);
+    return ofChange(() => readAssignment(answer.body));
   }
 
   /**

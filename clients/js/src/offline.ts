@@ -1,5 +1,5 @@
 import { countOf, instantIfAny, instantOf, listOf, textOf } from './answers.js';
-import type { Caller, CallOptions } from './caller.js';
+import { type Caller, type CallOptions, ofChange } from './caller.js';
 import { toFlag, toWellFormed } from './checks.js';
 import type { Mark } from './lease.js';
 import { Owner, type OwnerFacts } from './owner.js';
@@ -63,8 +63,10 @@ export class Offline {
     const beats = toFlag('heartbeats', heartbeats, true);
     const call = { method: 'POST', path: 'owners', body: { label, ttlMs, maxMs, metadata }, again: 'withKey' } as const;
     const { body, sentAt } = await this.#caller.call(call, options);
-    const identity = { id: textOf(body, 'owner'), secret: textOf(body, 'ownerSecret') };
-    const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
+    const facts = ofChange(() => {
+      const identity = { id: textOf(body, 'owner'), secret: textOf(body, 'ownerSecret') };
+      return { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
+    });
     return new Owner(this.#caller, facts, beats);
   }
 

@@ -1,7 +1,7 @@
 import { addAbortAlgorithm } from './abort.js';
 import { countOf, instantIfAny, listOf } from './answers.js';
 import { Backoff } from './backoff.js';
-import type { Answer, Call, Caller, CallOptions } from './caller.js';
+import { type Answer, type Call, type Caller, type CallOptions, ofChange } from './caller.js';
 import { elapsedMs, type Mark, SAFETY } from './lease.js';
 import { UnknownOwnerError } from './problems.js';
 import {
@@ -136,7 +136,7 @@ export class Owner {
     const locks = targets.map(({ kind, id, intent }) => ({ kind, id, intent }));
     const body = { owner: this.id, locks, metadata };
     const answer = await this.#call({ method: 'POST', path: 'locks', body, again: 'withKey' }, options);
-    return listOf(answer.body, 'locks').map(readGrant);
+    return ofChange(() => listOf(answer.body, 'locks').map(readGrant));
   }
 
   /**
@@ -153,7 +153,7 @@ export class Owner {
     const body = { owner: this.id, locks, holding: holding?.map(lockOf) };
     const again = locks.every(({ fencingToken }) => fencingToken != null) ? 'withKey' : 'never';
     const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again }, options);
-    return answer.isRepeated ? locks.length : countOf(answer.body, 'released');
+    return answer.isRepeated ? locks.length : ofChange(() => countOf(answer.body, 'released'));
   }
 
   /**
@@ -169,7 +169,7 @@ export class Owner {
     const isAll = !spared || spared.length === 0;
     const body = { owner: this.id, all: true, sparing: isAll ? undefined : spared, holding: holding?.map(lockOf) };
     const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'never' }, options);
-    return countOf(answer.body, 'released');
+    return ofChange(() => countOf(answer.body, 'released'));
   }
 
   /** The locks that the owner holds now. */
@@ -208,7 +208,7 @@ export class Owner {
     if (this.#isOver()) throw this.#why;
     try {
       const answer = await this.#caller.call({ ...call, secret: this.secret }, options);
-      this.#renewed(answer);
+      ofChange(() => this.#renewed(answer));
       if (this.#isOver()) throw this.#why;
       return answer;
     } catch (error) {

@@ -125,12 +125,34 @@ export class BusyError extends ProblemError {
 }
 
 /** The resource has been assigned for good; it can be claimed again once it is unassigned. */
-export class AlreadyAssignedError extends ProblemError {}
+export class AlreadyAssignedError extends ProblemError {
+  /** To whom it is assigned. */
+  readonly claimant: string | undefined;
 
-/** Another claimant has a newer claim, which is not touched. */
-export class ClaimLostError extends ProblemError {}
+  constructor(code: string, status: number, message: string, body: ProblemBody) {
+    super(code, status, message);
+    this.claimant = claimantOf(body);
+  }
+}
 
-/** No claim stands any more: its time was over, or it was released. */
+/** Another claimant has a newer claim, which is not touched, or has made it final. */
+export class ClaimLostError extends ProblemError {
+  /** To whom the resource is assigned, if a newer claim was made final. */
+  readonly claimant: string | undefined;
+
+  constructor(code: string, status: number, message: string, body: ProblemBody) {
+    super(code, status, message);
+    this.claimant = claimantOf(body);
+  }
+}
+
+function claimantOf({ assignment }: ProblemBody): string | undefined {
+  return typeof assignment === 'object' && assignment !== null
+    ? textOf(assignment as ProblemBody, 'claimant')
+    : undefined;
+}
+
+/** No claim stands any more, nor was another made final: its time was over, or it was released. */
 export class ClaimExpiredError extends ProblemError {}
 
 /** A lock that is not its owner's any more. */

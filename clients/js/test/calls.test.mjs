@@ -390,8 +390,9 @@ describe('the error for a problem', () => {
     ],
     [409, 'claimed', 'ClaimedError', { holders: [raw], expiresAt: UNTIL }, { holder, expiresAt: new Date(UNTIL) }],
     [409, 'busy', 'BusyError', { holders: [bare], queued: 3 }, { holders: [bareHolder], queued: 3 }],
-    [409, 'already_assigned', 'AlreadyAssignedError', {}, {}],
-    [409, 'claim_lost', 'ClaimLostError', {}, {}],
+    [409, 'already_assigned', 'AlreadyAssignedError', { assignment: { claimant: 'B' } }, { claimant: 'B' }],
+    [409, 'claim_lost', 'ClaimLostError', { assignment: { claimant: 'B' } }, { claimant: 'B' }],
+    [409, 'claim_lost', 'ClaimLostError', {}, { claimant: undefined }],
     [410, 'claim_expired', 'ClaimExpiredError', {}, {}],
     [
       409,
@@ -538,7 +539,7 @@ describe('an impossible number or date', () => {
       const { client, next } = await scriptedApi(t);
       const claimed = claim(client);
       (await next()).reply(201, JSON.stringify(CLAIM).replace('"fencingToken":7', `"fencingToken":${number}`));
-      await assert.rejects(claimed, lost('fencingToken'));
+      await assert.rejects(claimed, { ...lost('fencingToken'), name: 'OutcomeUnknownError', code: 'outcome_unknown' });
     });
   }
 
@@ -654,7 +655,7 @@ describe('a value that cannot be meant', () => {
   });
 });
 
-test('a success that is not what the API says is a NetworkError that names the member', async (t) => {
+test('a success that is not what the API says leaves the outcome unknown and names the member', async (t) => {
   for (const [wrong, member] of [
     [{ token: undefined }, /token is missing/],
     [{ fencingToken: '7' }, /fencingToken/],
@@ -663,6 +664,6 @@ test('a success that is not what the API says is a NetworkError that names the m
     const { client, next } = await scriptedApi(t);
     const claimed = claim(client);
     (await next()).reply(201, { ...CLAIM, ...wrong });
-    await assert.rejects(claimed, { name: 'NetworkError', message: member });
+    await assert.rejects(claimed, { name: 'OutcomeUnknownError', message: member });
   }
 });

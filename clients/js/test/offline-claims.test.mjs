@@ -180,6 +180,7 @@ if (!native) {
         ['seat', 'B', fresh.fencingToken],
       );
       assertSame(await fresh.finalize(), assigned);
+      await assert.rejects(stale.finalize(), { name: 'ClaimLostError', claimant: 'B' });
       assertSame(await claims.assignment('seat'), assigned);
       await assert.rejects(claims.claim('seat', { claimant: 'C' }), { name: 'AlreadyAssignedError' });
       await claims.unassign('seat', { fencingToken: fresh.fencingToken + 1 });

@@ -37,3 +37,5 @@ export declare class Caller {
     get closed(): AbortSignal;
     call(call: Call, { signal, timeout }?: CallOptions): Promise<Answer>;
 }
+/** Reads the answer to a change. If that cannot be done, the change may have happened all the same. */
+export declare function ofChange<T>(read: () => T): T;

@@ -1,4 +1,4 @@
-import type { CallOptions } from './caller.js';
+import { type CallOptions } from './caller.js';
 /** What a new claim is like. */
 export interface ClaimOptions extends CallOptions {
     /** The claimant, as others see it when they are refused. At most 256 bytes of UTF-8. */

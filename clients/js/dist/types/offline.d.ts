@@ -1,4 +1,4 @@
-import type { CallOptions } from './caller.js';
+import { type CallOptions } from './caller.js';
 import { Owner } from './owner.js';
 import { type RecordLock } from './records.js';
 /** Which locks to list. */

@@ -1,4 +1,4 @@
-import type { CallOptions } from './caller.js';
+import { type CallOptions } from './caller.js';
 import { type Mark } from './lease.js';
 import { type RecordGrant, type RecordKey, type RecordLock, type RecordTarget } from './records.js';
 /** The facts of an owner that the server has reported. */

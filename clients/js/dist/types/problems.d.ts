@@ -75,11 +75,17 @@ export declare class BusyError extends ProblemError {
 }
 /** The resource has been assigned for good; it can be claimed again once it is unassigned. */
 export declare class AlreadyAssignedError extends ProblemError {
+    /** To whom it is assigned. */
+    readonly claimant: string | undefined;
+    constructor(code: string, status: number, message: string, body: ProblemBody);
 }
-/** Another claimant has a newer claim, which is not touched. */
+/** Another claimant has a newer claim, which is not touched, or has made it final. */
 export declare class ClaimLostError extends ProblemError {
+    /** To whom the resource is assigned, if a newer claim was made final. */
+    readonly claimant: string | undefined;
+    constructor(code: string, status: number, message: string, body: ProblemBody);
 }
-/** No claim stands any more: its time was over, or it was released. */
+/** No claim stands any more, nor was another made final: its time was over, or it was released. */
 export declare class ClaimExpiredError extends ProblemError {
 }
 /** A lock that is not its owner's any more. */
