@@ -80,6 +80,9 @@ pub(crate) const READ_BATCH: usize = 128;
 /// that was woken for one thing alone looks for others only after that.
 pub(crate) const GIVE_WAY_FRAMES: u32 = 8;
 
+/// The most bytes of a partition that lists the origins of a frame and its ancestors.
+pub(crate) const ORIGINS_BYTES: usize = 4096;
+
 /// The most bytes of the head of an HTTP request, about.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 

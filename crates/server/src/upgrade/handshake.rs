@@ -14,8 +14,9 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::hello::{ConnectionScope, read_hello};
 use super::refuse::refuse;
-use crate::access::check_origin;
+use crate::access::{self, check_origin, is_list_of_origins};
 use crate::auth;
+use crate::bounds::ORIGINS_BYTES;
 use crate::limits::ConnectionPermit;
 use crate::settings::LimitSettings;
 use crate::state::{AppState, Phase};
@@ -42,13 +43,10 @@ pub(crate) async fn upgrade(
         Ok(Query(scope)) => scope,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, error.body_text()),
     };
-    for (field, value, least) in [("bucket", &scope.bucket, 1), ("partition", &scope.partition, 0)] {
-        if !(least..=SCOPE_BYTES).contains(&value.len()) {
-            let given = format!("{field} is {:?}", shorten(value));
-            let why = format!("{given}, but must be {least} to {SCOPE_BYTES} bytes of UTF-8");
-            return refuse(StatusCode::BAD_REQUEST, why);
-        }
-    }
+    let scope = match check_scope(scope) {
+        Ok(scope) => scope,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
+    };
     if state.phase() == Phase::Stopping {
         let refused = refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
         return ([(header::RETRY_AFTER, RESTART_SECONDS)], refused).into_response();
@@ -76,6 +74,21 @@ pub(crate) async fn upgrade(
         (header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL)),
     ];
     (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+}
+
+/// The scope with the partition that is meant; otherwise its fault.
+fn check_scope(scope: ConnectionScope) -> Result<ConnectionScope, String> {
+    let ConnectionScope { bucket, partition } = scope;
+    let most = if is_list_of_origins(&partition) { ORIGINS_BYTES } else { SCOPE_BYTES };
+    for (field, value, bounds) in [("bucket", &bucket, 1..=SCOPE_BYTES), ("partition", &partition, 0..=most)]
+    {
+        if !bounds.contains(&value.len()) {
+            let (given, least, most) = (shorten(value), bounds.start(), bounds.end());
+            return Err(format!("{field} is {given:?}, but must be {least} to {most} bytes of UTF-8"));
+        }
+    }
+    let partition = access::partition(&partition).map_err(|error| error.to_string())?;
+    Ok(ConnectionScope { bucket, partition })
 }
 
 /// The answer to the key of a WebSocket handshake for a version that we know.

@@ -23,6 +23,7 @@ mod resume;
 mod secrets;
 #[path = "../process/mod.rs"]
 mod server_process;
+mod sites;
 mod slow;
 mod support;
 mod vectors;
