@@ -15,7 +15,7 @@ pub(crate) struct Identity {
     /// The name in logs: the id of the key, or the id of the issuer and the subject of the token.
     pub(crate) name: String,
     /// The hash of a token without a subject, whose bearer nothing else tells from others.
-    pub(super) token_hash: Option<String>,
+    pub(crate) token_hash: Option<String>,
     /// The tenant whose buckets the client sees.
     pub(crate) tenant: String,
     /// The private session that is apart from all else of the tenant.

@@ -114,3 +114,29 @@ impl KeySetFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_at_most_once_in_a_second_whoever_asks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let set = |kid: &str| {
+            format!(r#"{{"keys":[{{"kty":"oct","kid":"{kid}","k":"{}"}}]}}"#, "A".repeat(44)).into_bytes()
+        };
+        fs::write(&path, set("2")).unwrap();
+        let state = FileState::of(&path);
+        let file = KeySetFile::new(Algorithm::HS256, &path, state, set("1")).unwrap();
+        let kid = || file.keys()[0].0.clone().unwrap();
+        let begin = Instant::now();
+        while kid() == "1" {
+            file.read_again();
+        }
+        assert!(begin.elapsed() > READ_PAUSE / 2, "it is read too soon, after {:?}", begin.elapsed());
+        assert!(file.look() && !file.look(), "that is told once");
+    }
+}
