@@ -1,8 +1,10 @@
 //! The rings of tests, as one table, and how each is run.
 
 pub(crate) mod dist;
+mod generators;
 pub(crate) mod interleavings;
 pub(crate) mod results;
+mod running_server;
 mod schemathesis;
 pub(crate) mod test;
 
@@ -45,7 +47,12 @@ pub(crate) const RINGS: &[Ring] = &[
         usual_s: Some(250),
         work: js,
     },
-    Ring { name: "http", shows: "the HTTP API against its OpenAPI document", usual_s: Some(60), work: http },
+    Ring {
+        name: "http",
+        shows: "the HTTP API against its OpenAPI document, and what generators make of it",
+        usual_s: Some(120),
+        work: http,
+    },
     Ring {
         name: "oracle",
         shows: "core against a transcription of the specification",
@@ -289,7 +296,9 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
 
 fn http(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let binary = built_server(run)?;
-    schemathesis::ring(run, &binary)
+    let mut tests = schemathesis::ring(run, &binary)?;
+    tests.extend(generators::ring(run, &binary)?);
+    Ok(tests)
 }
 
 /// The files of tests, by name: Node 20 would take every file below a folder `test` for one, helpers

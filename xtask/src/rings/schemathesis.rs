@@ -1,15 +1,15 @@
 //! The HTTP API against its own description: schemathesis reads the OpenAPI document of a running server and
 //! sends what it allows, and what it forbids.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::rings::Run;
 use crate::rings::results::TestRun;
+use crate::rings::running_server::RunningServer;
 use crate::workspace::tree;
 
 const VERSION: &str = "4.32.0";
@@ -19,8 +19,7 @@ const EXAMPLES: &str = "10";
 
 pub(crate) fn ring(run: &Run<'_>, binary: &Path) -> Result<Vec<TestRun>> {
     let program = install(run)?;
-    let log = traces::log_in(&tree::traces_folder(run.root)?);
-    let (server, url) = Server::start(binary, log)?;
+    let (server, url) = RunningServer::start(run.root, binary)?;
     let folder = run.root.join("tests/schemathesis");
     let mut command = Command::new(program);
     command
@@ -49,32 +48,4 @@ fn install(run: &Run<'_>) -> Result<PathBuf> {
     run.must(Command::new(place.join("bin/pip")).args(["install", "--quiet", &package]))?;
     fs::write(installed, VERSION)?;
     Ok(program)
-}
-
-/// A server that keeps nothing; killed when dropped.
-struct Server(Child);
-
-impl Server {
-    fn start(binary: &Path, log: File) -> Result<(Self, String)> {
-        let arguments = ["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--fresh"];
-        let mut command = Command::new(binary);
-        command.args(arguments).env("RUST_LOG", traces::MOST_TALKATIVE);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", binary.display()))?;
-        let stdout = child.stdout.take();
-        let server = Self(child);
-        let mut line = String::new();
-        BufReader::new(stdout.context("the server has no output")?).read_line(&mut line)?;
-        let url =
-            line.trim().strip_prefix("listening ").context("the server did not say where it listens")?;
-        Ok((server, url.to_owned()))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // The process may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

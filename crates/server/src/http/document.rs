@@ -65,6 +65,7 @@ fn complete(mut document: OpenApi, needs: NeedsOf) -> String {
         Some(TAGS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build()).into());
     let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
     Problem::schemas(&mut schemas);
+    schemas.extend(locks::bodies::parts());
     let bearer = |about: &str| {
         SecurityScheme::Http(
             HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(about)).build(),
@@ -230,3 +231,58 @@ const TO_A_BODY: [(&str, &str); 3] = [
     ("413", "`too_large`: the body has more than 256 KiB."),
     ("415", "`unsupported_media_type`: the body is not sent as `application/json`."),
 ];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Every object in it, with its path.
+    fn visit<'v>(
+        value: &'v Value,
+        path: &str,
+        found: &mut Vec<(String, &'v serde_json::Map<String, Value>)>,
+    ) {
+        match value {
+            Value::Object(members) => {
+                found.push((path.to_owned(), members));
+                members.iter().for_each(|(key, value)| visit(value, &format!("{path}/{key}"), found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| visit(value, path, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn generators_find_each_schema_once_and_under_its_name() {
+        let document: Value = serde_json::from_str(&text(|_, _| None)).unwrap();
+        let mut objects = Vec::new();
+        visit(&document, "", &mut objects);
+        let referenced: BTreeSet<&str> = objects
+            .iter()
+            .filter_map(|(_, object)| object.get("$ref")?.as_str()?.strip_prefix("#/components/schemas/"))
+            .collect();
+        let named: BTreeSet<&str> =
+            document["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(referenced, named);
+        let mut words = BTreeMap::new();
+        for (path, object) in &objects {
+            // Generators make members required that have a default.
+            assert!(!object.contains_key("default"), "{path}");
+            if let Some(values) = object.get("enum").filter(|values| values[0].is_string()) {
+                assert_eq!(words.insert(values.to_string(), path), None, "{path}: {values}");
+                let name = path.strip_prefix("/components/schemas/").unwrap_or_else(|| panic!("{path}"));
+                assert!(!name.contains('/'), "{path}");
+            }
+        }
+        assert!(words.len() > 5, "{words:?}");
+        let requests =
+            objects.iter().filter(|(path, _)| path.ends_with("/requestBody/content/application/json/schema"));
+        assert!(requests.clone().count() > 5 && requests.clone().all(|(_, body)| body.contains_key("$ref")));
+    }
+}

@@ -63,7 +63,8 @@ impl FromMembers for ClaimKey {
 
 impl PartialSchema for NewClaim {
     fn schema() -> RefOr<Schema> {
-        let ttl = CLAIM_TTL_MS.schema().default(Some(CLAIM_TTL_MS.example.into()));
+        let ttl =
+            format!("How long the claim lasts unless it is renewed; {} without it.", CLAIM_TTL_MS.example);
         ObjectSchema::new("A claim to be.")
             .needs(
                 "resource",
@@ -75,7 +76,7 @@ impl PartialSchema for NewClaim {
                 LABEL.schema(),
                 "Who claims: shown to those who are refused, and what an assignment tells.",
             )
-            .may("ttlMs", ttl, "How long the claim lasts unless it is renewed.")
+            .may("ttlMs", CLAIM_TTL_MS.schema(), &ttl)
             .may("metadata", METADATA.schema(), "What is said of the claim, shown to others.")
             .may(
                 "claimKey",

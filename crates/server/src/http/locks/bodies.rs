@@ -6,7 +6,7 @@ use lockhouse_wire::decode::{Choice, MODES, Violation};
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{AllOfBuilder, OneOfBuilder, Schema, SchemaType, Type};
-use utoipa::openapi::{ObjectBuilder, RefOr};
+use utoipa::openapi::{ObjectBuilder, Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::bounds::RELEASES;
@@ -15,7 +15,7 @@ use crate::http::query::entry::Entry;
 use crate::http::request::constraints::{AGAIN, ID, KIND, LOCKS, METADATA, OWNER, RESOURCE, TOKEN};
 use crate::http::request::decode::{FromMembers, Members};
 use crate::http::request::path::owner;
-use crate::http::request::schema::{ObjectSchema, RuleSchema, flag};
+use crate::http::request::schema::{ObjectSchema, RuleSchema, flag, one_of_named};
 
 /// What a record is locked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -199,28 +199,69 @@ impl FromMembers for OldLocks {
     }
 }
 
-const OF_RECORD: [&str; 2] = ["kind", "id"];
-
-fn lockable(description: &str) -> ObjectSchema {
-    ObjectSchema::new(description)
-        .may("kind", KIND.schema(), "The kind of the record, such as a table.")
-        .may("id", ID.schema(), "Its id within the kind.")
-        .may("name", RESOURCE.schema(), "Instead of `kind` and `id`: a resource name as it is.")
+/// The schemas of the parts of bodies, each under its name.
+pub(crate) fn parts() -> Vec<(String, RefOr<Schema>)> {
+    let record = |about: &str| {
+        ObjectSchema::new(about)
+            .needs("kind", KIND.schema(), "The kind of the record, such as a table.")
+            .needs("id", ID.schema(), "Its id within the kind.")
+    };
+    let name = |about: &str| {
+        let resource = "Instead of `kind` and `id`: a resource name as it is.";
+        ObjectSchema::new(about).needs("name", RESOURCE.schema(), resource)
+    };
+    let intent = "What for. What that locks is decided by the lock type of the kind (`serve --lock-type`).";
+    let token = "Only the lock with this token; absent: whatever token it has.";
+    let record_to_lock = record("A record to be locked.").needs_named("intent", &Intent::name(), intent);
+    let name_to_lock =
+        name("A name to be locked.").needs_named("mode", &ModeWord::name(), "How it is locked.");
+    let of_lock = |part: ObjectSchema| part.may("fencingToken", TOKEN.schema(), token).build();
+    let taken = ObjectSchema::new("A lock, as it was told when it was granted.")
+        .needs("name", RESOURCE.schema(), "The resource name.")
+        .needs("fencingToken", TOKEN.schema(), "Its token.")
+        .needs_named("how", TAKEN_HOW, "How the owner came by it.")
+        .may("again", AGAIN.schema(), "How often the same step was told since that the owner has it already, 0 if absent. What others were told so is not taken back.");
+    let parts = [
+        (RECORD_TO_LOCK, record_to_lock.build()),
+        (NAME_TO_LOCK, name_to_lock.build()),
+        (
+            TO_LOCK,
+            one_of_named(&[RECORD_TO_LOCK, NAME_TO_LOCK], "Something to be locked: a record, or a name."),
+        ),
+        (RECORD, record("A record.").build()),
+        (NAME, name("A name.").build()),
+        (LOCKABLE, one_of_named(&[RECORD, NAME], "A record, or a name.")),
+        (RECORD_LOCK, of_lock(record("The lock of a record."))),
+        (NAME_LOCK, of_lock(name("The lock of a name."))),
+        (LOCK, one_of_named(&[RECORD_LOCK, NAME_LOCK], "A lock, by its record or its name.")),
+        (TAKEN_LOCK, taken.build()),
+        (
+            TAKEN_HOW,
+            TAKEN.schema().description(Some("How an owner came by a lock that may be taken back.")).into(),
+        ),
+    ];
+    parts.map(|(name, schema)| (name.to_owned(), schema)).into()
 }
+
+const RECORD_TO_LOCK: &str = "RecordToLock";
+const NAME_TO_LOCK: &str = "NameToLock";
+const TO_LOCK: &str = "LockTarget";
+const RECORD: &str = "RecordKey";
+const NAME: &str = "NameKey";
+const LOCKABLE: &str = "Lockable";
+const RECORD_LOCK: &str = "RecordLock";
+const NAME_LOCK: &str = "NameLock";
+const LOCK: &str = "LockKey";
+const TAKEN_LOCK: &str = "TakenLock";
+const TAKEN_HOW: &str = "TakenHow";
 
 impl PartialSchema for NewLocks {
     fn schema() -> RefOr<Schema> {
-        let intent = "With `kind` and `id`: what for. What that locks is decided by the lock type of the kind (`serve --lock-type`).";
-        let mode = "With `name`: how it is locked.";
-        let wanted = lockable("Something to be locked: a record, or a name.")
-            .may("intent", INTENTS.schema(), intent)
-            .may("mode", MODES.schema(), mode)
-            .build_either(&["kind", "id", "intent"], &["name", "mode"]);
         ObjectSchema::new("Locks to be: all of them, or none.")
             .needs("owner", OWNER.schema(), "Who locks.")
             .needs_list(
                 "locks",
-                wanted,
+                Ref::from_schema_name(TO_LOCK),
                 LOCKS,
                 "Which. Of one that stands there twice, the stronger intent counts.",
             )
@@ -234,21 +275,18 @@ impl ToSchema for NewLocks {}
 
 impl PartialSchema for OldLocks {
     fn schema() -> RefOr<Schema> {
-        let token = "Only the lock with this token; absent: whatever token it has.";
-        let either = |members: ObjectSchema| members.build_either(&OF_RECORD, &["name"]);
-        let one = || either(lockable("A record, or a name.").may("fencingToken", TOKEN.schema(), token));
         let holding = "Only if the owner holds all of these; alone: only look whether it does. For the end of a step: the check and the release are one.";
         let object = ObjectSchema::new("Locks to be given back: either `locks`, or `all` of them.")
             .needs("owner", OWNER.schema(), "Whose locks.")
-            .may_list("locks", one(), RELEASES, "These. What the owner does not hold is passed over.")
-            .may("all", flag(), "All that the owner holds.")
             .may_list(
-                "sparing",
-                either(lockable("A record, or a name.")),
+                "locks",
+                Ref::from_schema_name(LOCK),
                 RELEASES,
-                "With `all`: except these.",
+                "These. What the owner does not hold is passed over.",
             )
-            .may_list("holding", one(), RELEASES, holding)
+            .may("all", flag(), "All that the owner holds.")
+            .may_list("sparing", Ref::from_schema_name(LOCKABLE), RELEASES, "With `all`: except these.")
+            .may_list("holding", Ref::from_schema_name(LOCK), RELEASES, holding)
             .example(json!({"owner": "17", "locks": [{"kind": "customer", "id": "42"}]}));
         let array = || ObjectBuilder::new().schema_type(Type::Array);
         let nothing = || ObjectBuilder::new().schema_type(Type::Null);
@@ -279,14 +317,9 @@ impl ToSchema for OldLocks {}
 
 impl PartialSchema for UndoneLocks {
     fn schema() -> RefOr<Schema> {
-        let regretted = ObjectSchema::new("A lock, as it was told when it was granted.")
-            .needs("name", RESOURCE.schema(), "The resource name.")
-            .needs("fencingToken", TOKEN.schema(), "Its token.")
-            .needs("how", TAKEN.schema(), "How the owner came by it.")
-            .may("again", AGAIN.schema(), "How often the same step was told since that the owner has it already, 0 if absent. What others were told so is not taken back.");
         ObjectSchema::new("Locks to be taken back.")
             .needs("owner", OWNER.schema(), "Whose locks.")
-            .needs_list("locks", regretted.build(), LOCKS, "Which. What is no longer held under its token is passed over.")
+            .needs_list("locks", Ref::from_schema_name(TAKEN_LOCK), LOCKS, "Which. What is no longer held under its token is passed over.")
             .example(json!({"owner": "17", "locks": [{"name": "customer/42", "fencingToken": 18, "how": "fresh"}]}))
             .build()
     }

@@ -37,11 +37,18 @@ impl FromMembers for NewOwner {
 
 impl PartialSchema for NewOwner {
     fn schema() -> RefOr<Schema> {
-        let ttl = OWNER_TTL_MS.schema().default(Some(OWNER_TTL_MS.example.into()));
+        let about_ttl = format!(
+            "How long it lives without any activity; {} without it. Each call of its own that succeeds is one, also to ask for itself.",
+            OWNER_TTL_MS.example
+        );
         ObjectSchema::new("An owner to be.")
-            .needs("label", LABEL.schema(), "What it is called, such as the name of the user: shown to those who are refused.")
+            .needs(
+                "label",
+                LABEL.schema(),
+                "What it is called, such as the name of the user: shown to those who are refused.",
+            )
             .may("metadata", METADATA.schema(), "What else it says of itself, shown to others.")
-            .may("ttlMs", ttl, "How long it lives without any activity. Each call of its own that succeeds is one, also to ask for itself.")
+            .may("ttlMs", OWNER_TTL_MS.schema(), &about_ttl)
             .may("maxMs", OWNER_MAX_MS.schema(), "How long it lives at most, whatever it does.")
             .example(json!({"label": "Anna, customer care", "ttlMs": 1_200_000}))
             .build()

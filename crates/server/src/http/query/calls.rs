@@ -4,7 +4,7 @@ use lockhouse::BucketKey;
 
 use super::entry::Entry;
 use super::filter::Filter;
-use super::page::{Cut, Position};
+use super::page::{Cut, EntryPage, Position};
 use super::snapshot::{QuerySnapshot, charge, json_answer, look};
 use crate::http::calls::bucket;
 use crate::http::dto::JsonAnswer;
@@ -35,7 +35,8 @@ pub(crate) async fn query(
     block_in_place_if_large(seen.size(), || {
         let all = seen.take().chain(assigned.into_iter().map(Entry::from));
         let chosen = all.filter(|entry| filter.admits(entry));
-        json_answer(state, &bucket, &cut.page(chosen.map(|entry| (Position::of(&entry), entry))))
+        let page = cut.page(chosen.map(|entry| (Position::of(&entry), entry)));
+        json_answer(state, &bucket, &EntryPage::from(page))
     })
 }
 

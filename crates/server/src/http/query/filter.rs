@@ -8,14 +8,14 @@ use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 use crate::http::request::path;
 
-pub(crate) const KINDS: Choice<EntryKind> = Choice(&[
+const KINDS: Choice<EntryKind> = Choice(&[
     ("web", EntryKind::Web),
     ("offline", EntryKind::Offline),
     ("claim", EntryKind::Claim),
     ("assignment", EntryKind::Assignment),
 ]);
 
-pub(crate) const STATES: Choice<EntryState> = Choice(&[
+const STATES: Choice<EntryState> = Choice(&[
     ("held", EntryState::Held),
     ("pending", EntryState::Pending),
     ("assigned", EntryState::Assigned),

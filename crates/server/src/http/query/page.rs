@@ -14,14 +14,28 @@ use crate::http::request::parameters::Parameters;
 use crate::http::request::schema::{RuleSchema, parameter};
 
 /// A page of entries, ordered by name.
+#[derive(Clone, Debug)]
+pub(crate) struct Page<T> {
+    pub(crate) entries: Vec<T>,
+    /// The cursor of the next page, unless this is the last.
+    pub(crate) next: Option<String>,
+}
+
+/// A page of entries, ordered by name.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Page<T> {
+pub(crate) struct EntryPage {
     /// At most as many as asked for.
     #[schema(max_items = 1000)]
-    pub(crate) entries: Vec<T>,
+    pub(crate) entries: Vec<Entry>,
     /// The `cursor` of the next page; `null` on the last.
     pub(crate) next: Option<String>,
+}
+
+impl From<Page<Entry>> for EntryPage {
+    fn from(Page { entries, next }: Page<Entry>) -> Self {
+        Self { entries, next }
+    }
 }
 
 /// Where a page begins, and how long it is.
@@ -114,9 +128,9 @@ impl Position {
 
 /// `limit` and `cursor`.
 pub(crate) fn cut_parameters() -> [Parameter; 2] {
-    let limit = PAGE.schema().default(Some(PAGE.example.into()));
+    let limit = format!("How many entries a page has at most; {} without it.", PAGE.example);
     [
-        parameter("limit", limit, "How many entries a page has at most."),
+        parameter("limit", PAGE.schema(), &limit),
         parameter("cursor", CURSOR.schema(), "The `next` of the page before; absent for the first page."),
     ]
 }

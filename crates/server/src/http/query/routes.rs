@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
-use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::{IntoParams, ToSchema};
 
 use super::calls;
-use super::entry::Entry;
-use super::filter::{Filter, KINDS, STATES};
-use super::page::{Cut, Page, cut_parameters};
+use super::entry::{EntryKind, EntryState};
+use super::filter::Filter;
+use super::page::{Cut, EntryPage, cut_parameters};
 use crate::http::dto::JsonAnswer;
 use crate::http::request::constraints::{OWNER, PREFIX};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 use crate::http::request::path::InBucket;
-use crate::http::request::schema::{RuleSchema, parameter};
+use crate::http::request::schema::{RuleSchema, parameter, parameter_of};
 use crate::http::route::BASE;
 use crate::state::AppState;
 
@@ -26,9 +26,9 @@ impl IntoParams for QueryParameters {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let filters = [
             parameter("prefix", PREFIX.schema(), "Only names that begin with this."),
-            parameter("kind", KINDS.schema(), "Only entries of this kind."),
+            parameter_of("kind", &EntryKind::name(), "Only entries of this kind."),
             parameter("owner", OWNER.schema(), "Only the offline locks of this owner."),
-            parameter("state", STATES.schema(), "Only what is held, waits, or is assigned."),
+            parameter_of("state", &EntryState::name(), "Only what is held, waits, or is assigned."),
         ];
         filters.into_iter().chain(cut_parameters()).collect()
     }
@@ -40,7 +40,7 @@ impl IntoParams for QueryParameters {
 /// all the time is shown once, what comes and goes meanwhile may be missed.
 #[utoipa::path(
     get, context_path = BASE, path = "/query", tag = "query", operation_id = "query", params(QueryParameters),
-    responses((status = 200, description = "A page of entries, ordered by name.", body = Page<Entry>)),
+    responses((status = 200, description = "A page of entries, ordered by name.", body = EntryPage)),
 )]
 pub(crate) async fn query(
     State(state): State<Arc<AppState>>,

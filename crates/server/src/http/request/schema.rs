@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{AllOfBuilder, ArrayBuilder, OneOfBuilder, Schema, SchemaType, Type};
-use utoipa::openapi::{Object, ObjectBuilder, RefOr, Required};
+use utoipa::openapi::{Object, ObjectBuilder, Ref, RefOr, Required};
 
 use super::constraints::RESOURCE;
 
@@ -63,6 +63,12 @@ impl ObjectSchema {
         Self(self.0.property(key, member))
     }
 
+    /// A member that must be there, whose schema has a name of its own.
+    pub(crate) fn needs_named(self, key: &str, name: &str, description: &str) -> Self {
+        let member = AllOfBuilder::new().item(Ref::from_schema_name(name)).description(Some(description));
+        Self(self.0.property(key, member).required(key))
+    }
+
     /// A list that must be there.
     pub(crate) fn needs_list(
         self,
@@ -93,20 +99,12 @@ impl ObjectSchema {
     pub(crate) fn build(self) -> RefOr<Schema> {
         self.0.into()
     }
+}
 
-    /// Either the members of the first list, and none of those of the second, or the other way round; all are
-    /// members that may be left out.
-    pub(crate) fn build_either(self, one: &[&str], other: &[&str]) -> RefOr<Schema> {
-        let nothing = || ObjectBuilder::new().schema_type(Type::Null);
-        let string = || ObjectBuilder::new().schema_type(Type::String);
-        let with = |there: &[&str], absent: &[&str]| {
-            let object =
-                there.iter().fold(ObjectBuilder::new(), |it, key| it.property(*key, string()).required(*key));
-            absent.iter().fold(object, |it, key| it.property(*key, nothing()))
-        };
-        let either = OneOfBuilder::new().item(with(one, other)).item(with(other, one));
-        AllOfBuilder::new().item(self.0.build()).item(either).into()
-    }
+/// One of the schemas of these names.
+pub(crate) fn one_of_named(names: &[&str], description: &str) -> RefOr<Schema> {
+    let one_of = names.iter().fold(OneOfBuilder::new(), |it, name| it.item(Ref::from_schema_name(*name)));
+    one_of.description(Some(description)).into()
 }
 
 fn nullable(mut member: Object) -> Object {
@@ -133,6 +131,12 @@ pub(crate) fn flag() -> ObjectBuilder {
 pub(crate) fn parameter(name: &str, schema: ObjectBuilder, description: &str) -> Parameter {
     let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query);
     parameter.description(Some(description)).schema(Some(schema.build())).build()
+}
+
+/// As [`parameter`], with a schema that has a name of its own.
+pub(crate) fn parameter_of(name: &str, schema: &str, description: &str) -> Parameter {
+    let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query);
+    parameter.description(Some(description)).schema(Some(Ref::from_schema_name(schema))).build()
 }
 
 /// `resource`, as the OpenAPI document describes it.
