@@ -164,7 +164,7 @@ pub(crate) async fn file_gone(file: Option<DatabaseFile>) -> Fatal {
     match std::thread::Builder::new().name("lockhouse-file".to_owned()).spawn(look) {
         Ok(_) => match gone.await {
             Ok(fatal) => fatal,
-            // The thread ends only with its word, or once nobody listens.
+            // The thread ends only with its word, or once no caller listens.
             Err(_) => pending().await,
         },
         Err(error) => {

@@ -52,7 +52,9 @@ pub enum Fatal {
         why: Box<str>,
     },
     /// The file was removed or replaced while it was open: what is written to it, no later start finds.
-    #[error("{file} was removed or replaced while it was in use; put the file back if it is to go on, then start again")]
+    #[error(
+        "{file} was removed or replaced while it was in use; put the file back if it is to go on, then start again"
+    )]
     Gone {
         /// The place of the store.
         place: Box<str>,

@@ -1,5 +1,5 @@
-//! Clients in Python and TypeScript that generators make of the OpenAPI document of a running server: their types
-//! are checked as strictly as can be, and a program in each language calls the server.
+//! Clients in Python and TypeScript that generators make of the OpenAPI document of a running server: their
+//! types are checked as strictly as can be, and a program in each language calls the server.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use super::hosts::host_of;
 use crate::settings::Origin;
 
-/// The start of a partition that lists the origins of a frame: its own first, then those of its ancestors, the
-/// nearest first.
+/// The start of a partition that lists the origins of a frame: its own first, then those of its ancestors,
+/// the nearest first.
 const ORIGINS: &str = "origins:";
 
 /// What browsers send for an origin that is like no other.

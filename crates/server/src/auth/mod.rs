@@ -19,7 +19,6 @@ mod grant;
 mod identity;
 mod inspect;
 mod issuer_keys;
-mod key_set_file;
 mod keys;
 mod permissions;
 mod tokens;

@@ -129,8 +129,8 @@ fn keep_alive<B>(request: &hyper::Request<B>, idle_timeout: Duration) -> Option<
     let keeps = request.version() == Version::HTTP_11
         && asked.is_none_or(|asked| asked.as_bytes().eq_ignore_ascii_case(b"keep-alive"));
     let seconds = idle_timeout.as_secs();
-    let told = (keeps && seconds > 0).then(|| HeaderValue::try_from(format!("timeout={seconds}")).ok());
-    told.flatten()
+    let header = (keeps && seconds > 0).then(|| HeaderValue::try_from(format!("timeout={seconds}")).ok());
+    header.flatten()
 }
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");

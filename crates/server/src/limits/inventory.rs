@@ -108,6 +108,12 @@ fn of_frames() -> Vec<Constant> {
             "the names of bucket and partition",
             "status 400, or 422 `invalid`",
         ),
+        (
+            "ORIGINS_BYTES",
+            bytes(ORIGINS_BYTES),
+            "a partition that lists the origins of a frame and its ancestors",
+            "status 400",
+        ),
         ("TICKET_BYTES", bytes(TICKET_BYTES), "the ticket of a grant", "error `bad_frame`"),
         (
             "ACK_EVERY",
@@ -232,12 +238,6 @@ fn of_reading() -> Vec<Constant> {
 fn of_http() -> Vec<Constant> {
     vec![
         ("HEAD_BYTES", bytes(HEAD_BYTES), "the head of an HTTP request, about", "status 431, and closed"),
-        (
-            "ORIGINS_BYTES",
-            bytes(ORIGINS_BYTES),
-            "a partition that lists the origins of a frame and its ancestors",
-            "status 400",
-        ),
         ("HTTP_BODY_BYTES", bytes(HTTP_BODY_BYTES), "the body of an HTTP request", "status 413 `too_large`"),
         (
             "STRAY_BODY_BYTES",

@@ -85,7 +85,7 @@ impl Server {
         next.is_some_and(|next| self.reload_auth(next).is_ok())
     }
 
-    /// Looks at the files of keys that issuers may change, and revalidates all sessions if any has other keys.
+    /// Looks at the files of keys that issuers may change. Revalidates all sessions if any has other keys.
     pub fn look_at_issuers(&self) {
         if self.state.authority().look_at_files() {
             self.state.revalidate();

@@ -30,8 +30,8 @@ pub(crate) struct WebSocketConnection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
     arrival: Arrival,
     unflushed: bool,
-    /// Messages that were read before their turn, or while too much waited to be written, other than pongs and
-    /// ends.
+    /// Messages that were read before their turn, or while too much waited to be written, other than pongs
+    /// and ends.
     held_back: VecDeque<Incoming>,
     held_back_bytes: usize,
     /// Runs while there is something to write and the peer takes nothing, or nothing can be written any more.

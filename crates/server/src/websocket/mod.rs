@@ -1,5 +1,5 @@
-//! One WebSocket: its reads, in the order of arrival, and its writes, the identity that opened it, and the registry in which a resume finds
-//! its session.
+//! One WebSocket: its reads, in the order of arrival, and its writes, the identity that opened it, and the
+//! registry in which a resume finds its session.
 
 mod admission;
 mod arrivals;

@@ -59,7 +59,7 @@ fn a_server_ends_within_a_second_once_its_file_is_gone_or_another_one() {
 }
 
 #[tokio::test]
-async fn what_is_written_to_a_file_that_is_gone_is_not_told() {
+async fn what_is_written_to_a_file_that_is_gone_is_not_answered() {
     let folder = folder();
     let server = start(folder.path());
     let client = reqwest::Client::new();
@@ -70,8 +70,8 @@ async fn what_is_written_to_a_file_that_is_gone_is_not_told() {
     assert_eq!(open().await.unwrap().status(), 201);
     fs::remove_file(folder.path().join("live/x.db")).unwrap();
     // The server may end meanwhile.
-    let told = open().await.map(|answer| answer.status().as_u16());
-    assert!(told.as_ref().map_or(true, |status| *status >= 500), "{told:?}");
+    let answered = open().await.map(|answer| answer.status().as_u16());
+    assert!(answered.as_ref().map_or(true, |status| *status >= 500), "{answered:?}");
     assert_eq!(server.ended().0, Some(1));
 }
 

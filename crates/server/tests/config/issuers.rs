@@ -24,7 +24,7 @@ fn write(folder: &Path, keys: &[usize]) {
         jwk
     };
     let set = JwkSet { keys: keys.iter().map(jwk).collect() };
-    // As issuers do: nobody reads half of it.
+    // As issuers do: no reader finds half of it.
     fs::write(folder.join("next.json"), serde_json::to_string(&set).unwrap()).unwrap();
     fs::rename(folder.join("next.json"), folder.join("keys.json")).unwrap();
 }

@@ -52,7 +52,7 @@ async fn the_place_of_a_new_owner_is_relative_and_survives_a_prefix() {
 }
 
 #[tokio::test]
-async fn an_answer_tells_how_long_its_connection_may_be_idle() {
+async fn an_answer_says_how_long_its_connection_may_be_idle() {
     let api = Api::new();
     assert_eq!(api.get("query").await.header("keep-alive"), "timeout=75");
     assert_eq!(

@@ -102,7 +102,7 @@ async fn a_draining_server_lets_sessions_be_resumed_and_none_be_begun() {
     let mut late = Client::open(server.address, "").await;
     late.send(json!({"type": "hello"})).await;
     assert_eq!(late.next_or_close().await.unwrap_err().unwrap().code, 1012.into());
-    // Whoever wants to know who is still waited for asks over HTTP.
+    // Over HTTP operators see who is still waited for.
     let (status, _, body) = get(&server, "/v1/buckets/default/query", "localhost").await;
     assert!(status == 200 && body.contains("\"clientId\":\"agent 1\""), "{body}");
     let mut again = Client::resume(server.address, &holder).await;

@@ -7,7 +7,7 @@ use crate::support::Client;
 
 const ROUNDS: u64 = 20;
 
-/// Stops the server, lets so many clients ask for the same name one after the other, and continues the server.
+/// Stops the server, lets so many clients ask for the same name one after the other, and continues it.
 async fn requests_are_served_as_they_came(sockets: usize) {
     // No ping comes in between.
     let server = ServerProcess::start("5m");

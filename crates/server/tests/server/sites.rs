@@ -27,7 +27,7 @@ async fn frames_share_what_frames_of_the_same_place_hold_and_sites_end_at_public
         client.request(1, 1, "n").await;
         client.granted(1).await;
     }
-    // The others are where somebody holds the name already.
+    // The others are where the name is held already.
     for client in [&mut in_itself, &mut also_in_bank] {
         client.request(1, 1, "n").await;
         assert_eq!(client.query(2).await, (vec!["n".to_owned()], vec!["n".to_owned()]));

@@ -1,5 +1,7 @@
 //! The database file: its identification, its creation, and its opening for this process alone.
 
+mod identity;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek};
 use std::os::unix::ffi::OsStrExt;
@@ -11,6 +13,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+pub use self::identity::DatabaseFile;
 use super::error::{SqliteOpenError, one_line, said};
 use super::schema;
 use crate::SecretKey;

@@ -14,7 +14,6 @@ mod backup;
 mod error;
 mod file;
 mod history;
-mod identity;
 mod load;
 mod log;
 mod schema;
@@ -30,7 +29,7 @@ use tokio::sync::{mpsc as batches, oneshot};
 
 pub use backup::{RestoreError, Restored, restore};
 pub use error::SqliteOpenError;
-pub use identity::DatabaseFile;
+pub use file::DatabaseFile;
 
 use crate::{
     BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, Store, StoreFuture,

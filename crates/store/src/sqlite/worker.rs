@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::apply::CachedBucket;
 use super::error::{Trouble, said};
-use super::identity::DatabaseFile;
+use super::file::DatabaseFile;
 use super::log::Log;
 use super::statements::Statements;
 use super::{apply, backup, history, load};

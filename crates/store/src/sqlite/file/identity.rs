@@ -5,12 +5,12 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::file::beside;
+use super::beside;
 use crate::Fatal;
 
 /// An open database file and its log, by the numbers that the system has given them.
 ///
-/// Whoever removes or replaces one of them leaves the store a file that no later start will find.
+/// If one of them is removed or replaced, the store is left with a file that no later start will find.
 #[derive(Clone, Debug)]
 pub struct DatabaseFile {
     place: Box<str>,

@@ -1,13 +1,15 @@
 //! The keys that an issuer signs its tokens with.
 
+mod key_set_file;
+
 use std::fs;
 use std::sync::Arc;
 
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{DecodingKey, DecodingKeyKind};
 
+use self::key_set_file::{FileState, KeySetFile};
 use super::bad_settings::BadSettings;
-use super::key_set_file::{FileState, KeySetFile};
 use crate::settings::sections::auth::{Algorithm, JwtSettings};
 
 /// The least bytes of a key of HS256 (RFC 7518, section 3.2).
@@ -85,8 +87,8 @@ impl IssuerKeys {
         }
     }
 
-    /// The keys of which one has to fit: several only if they share a `kid`. For a `kid` that is not in a file
-    /// the file is read again.
+    /// The keys of which one has to fit: several only if they share a `kid`. For a `kid` that is not in a
+    /// file the file is read again.
     pub(super) fn of(&self, kid: Option<&str>) -> Vec<DecodingKey> {
         match self {
             Self::One(key) => vec![key.clone()],

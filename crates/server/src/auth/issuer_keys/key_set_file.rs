@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::issuer_keys::{KeySet, key_set};
+use super::{KeySet, key_set};
 use crate::settings::sections::auth::Algorithm;
 
-/// The least time between two reads of the file, whoever asks for a key that is not in it.
+/// The least time between two reads of the file, however many callers ask for keys that are not in it.
 const READ_PAUSE: Duration = Duration::from_secs(1);
 
 /// The keys that are in a file, as of its last read.
-pub(super) struct KeySetFile {
+pub(in crate::auth) struct KeySetFile {
     algorithm: Algorithm,
     path: PathBuf,
     state: Mutex<State>,
@@ -26,7 +26,7 @@ struct State {
     keys: Arc<KeySet>,
     /// The text that they are from.
     text: Vec<u8>,
-    /// Nobody has been told yet that they are others than before.
+    /// Set until a look reports that they are others than before.
     is_new: bool,
     /// The file when it was read last.
     file: FileState,
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_at_most_once_in_a_second_whoever_asks() {
+    fn a_file_is_read_at_most_once_in_a_second() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
         let set = |kid: &str| {
@@ -137,6 +137,6 @@ mod tests {
             file.read_again();
         }
         assert!(begin.elapsed() > READ_PAUSE / 2, "it is read too soon, after {:?}", begin.elapsed());
-        assert!(file.look() && !file.look(), "that is told once");
+        assert!(file.look() && !file.look(), "that is reported once");
     }
 }
