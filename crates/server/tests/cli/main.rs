@@ -2,87 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "../process/mod.rs"]
 mod process;
+mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use process::ServerProcess;
-use rustix::process::{Pid, Signal, kill_process};
-
-/// `lockhouse` with these arguments, without anything of the environment that would change what it does.
-fn lockhouse(server: &ServerProcess, arguments: &[&str]) -> Command {
-    let mut command = bare(arguments);
-    command.env("LOCKHOUSE_URL", server.url());
-    command
-}
-
-fn bare(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.env_remove("LOCKHOUSE_URL").env_remove("LOCKHOUSE_BUCKET");
-    command
-}
-
-fn code(output: &Output) -> i32 {
-    traces::leave(&output.stderr);
-    output.status.code().unwrap_or_else(|| panic!("{output:?}"))
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).unwrap()
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
-/// A command that holds `name` and has said so.
-fn holder(server: &ServerProcess, name: &str, script: &str) -> Child {
-    let script = format!("echo held; {script}");
-    let mut child = lockhouse(server, &["run", name, "--client-id", "holder", "--", "sh", "-c", &script])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    read_line(&mut child, "held");
-    child
-}
-
-/// Reads the next line byte by byte, so that nothing behind it is lost.
-fn read_line(child: &mut Child, expected: &str) {
-    let out = child.stdout.as_mut().unwrap();
-    let mut line = Vec::new();
-    let mut byte = [0];
-    while byte != *b"\n" {
-        assert_eq!(out.read(&mut byte).unwrap(), 1, "ended after {:?}", String::from_utf8_lossy(&line));
-        line.push(byte[0]);
-    }
-    assert_eq!(String::from_utf8(line).unwrap().trim_end(), expected);
-}
-
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
-}
-
-fn list(server: &ServerProcess) -> serde_json::Value {
-    let output = lockhouse(server, &["ls", "--json"]).output().unwrap();
-    assert_eq!(code(&output), 0, "{output:?}");
-    assert_eq!(stdout(&output).matches('\n').count(), 1, "one line");
-    serde_json::from_str(stdout(&output)).unwrap()
-}
-
-/// Looks until that many requests wait.
-fn until_pending(server: &ServerProcess, count: usize) {
-    let begin = Instant::now();
-    let pending = |list: &serde_json::Value| {
-        list.as_array().unwrap().iter().filter(|entry| entry["state"] == "pending").count()
-    };
-    while pending(&list(server)) != count {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{count} never waited");
-    }
-}
+use rustix::process::{Signal, kill_process};
+use support::{
+    at_a_terminal, bare, code, holder, list, lockhouse, path_with_lockhouse, pid_of_run, read_line, signal,
+    stderr, stdout, until_childless, until_pending,
+};
 
 #[test]
 fn the_exit_code_is_that_of_the_command() {
@@ -252,11 +186,6 @@ fn names_that_arguments_cannot_hold_are_given_as_json() {
     assert!(text.contains(r#""name":"\ud800\u0000","#), "{text}");
 }
 
-fn path_with_lockhouse() -> String {
-    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_lockhouse")).parent().unwrap();
-    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
-}
-
 #[test]
 fn signals_are_passed_on_to_the_command() {
     let server = ServerProcess::start("10s");
@@ -275,14 +204,6 @@ fn signals_are_passed_on_to_the_command() {
     assert_eq!(list(&server), serde_json::json!([]));
 }
 
-/// A shell's command line at a terminal of its own, at which [`Child::stdin`] types.
-fn at_a_terminal(server: &ServerProcess, line: &str) -> Child {
-    let mut command = Command::new("script");
-    command.args(["--quiet", "--echo", "always", "--return", "--command", line, "/dev/null"]);
-    command.env("PATH", path_with_lockhouse()).env("LOCKHOUSE_URL", server.url());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
-}
-
 #[test]
 fn what_is_typed_at_the_terminal_is_not_passed_on_wherever_stderr_goes() {
     let server = ServerProcess::start("10s");
@@ -299,20 +220,6 @@ fn what_is_typed_at_the_terminal_is_not_passed_on_wherever_stderr_goes() {
     kill_process(pid_of_run(&server, "held"), Signal::USR1).unwrap();
     read_line(&mut child, "told");
     child.wait().unwrap();
-}
-
-/// The process of the `lockhouse run` that waits or holds under its default label.
-fn pid_of_run(server: &ServerProcess, state: &str) -> Pid {
-    let begin = Instant::now();
-    loop {
-        let list = list(server);
-        let found = list.as_array().unwrap().iter().find(|row| row["state"] == state);
-        if let Some(row) = found {
-            let pid = row["clientId"].as_str().unwrap().rsplit(':').next().unwrap();
-            return Pid::from_raw(pid.parse().unwrap()).unwrap();
-        }
-        assert!(begin.elapsed() < Duration::from_secs(20), "none is {state}");
-    }
 }
 
 #[test]
@@ -383,18 +290,6 @@ fn a_loss_that_comes_with_the_grant_keeps_the_command_from_being_begun() {
         assert_eq!((code(&output), stdout(&output)), (76, ""));
         let line = "lockhouse: the lock was lost before the command began: stolen by another request\n";
         assert_eq!(stderr(&output), line);
-    }
-}
-
-/// Looks until every child of the process has ended.
-fn until_childless(parent: &Child) {
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", parent.id())).unwrap();
-    let has_ended = |pid: &str| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'))
-    };
-    while !children.split_whitespace().all(has_ended) {
-        std::thread::yield_now();
     }
 }
 
