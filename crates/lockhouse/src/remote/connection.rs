@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse_core::NameBuf;
 use tokio::sync::watch;
@@ -82,6 +83,12 @@ impl Connection {
     /// The state of the connection, and its changes.
     pub fn state(&self) -> watch::Receiver<ConnectionState> {
         self.shared.status()
+    }
+
+    /// How long the bucket still recovers, by what the server said when the connection was made: after a
+    /// restart it grants nothing for so long. Zero otherwise.
+    pub fn recovers_for(&self) -> Duration {
+        self.shared.with(|state| state.recovers_for())
     }
 
     /// A snapshot of everything that is held and pending in the bucket, or only of that name.

@@ -28,7 +28,7 @@ Examples:
   lockhouse ls --watch --json
 
 With --json, one array on one line. Each lock or request is an object with the keys bucket, name,
-mode, kind, state, clientId, owner, since, expiresAt, place and fencingToken. With --watch as well,
+mode, kind, state, clientId, owner, since, expiresAt, place, fencingToken and metadata. With --watch as well,
 one object per line: first all, then each that has changed. One that has ended comes once more,
 with the state \"ended\".
 
@@ -128,6 +128,7 @@ struct Row {
     expires_at: Option<String>,
     place: Option<u32>,
     fencing_token: Option<u64>,
+    metadata: Option<String>,
     #[serde(skip)]
     info: LockInfo,
 }
@@ -162,6 +163,7 @@ impl Row {
             expires_at: info.expires_at.map(instant),
             place,
             fencing_token: info.fencing_token().map(lockhouse::FencingToken::get),
+            metadata: info.metadata.clone(),
             info,
         }
     }

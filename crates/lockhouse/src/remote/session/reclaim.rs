@@ -15,7 +15,8 @@
 //!   the deadline passes before there is a new session  lost with it; nothing is asked for
 //!   it came without a ticket, the new server takes no  lost: session ended
 //!   reclaims, or is the old one
-//!   a release was asked for before                     not asked for again; the release says: session ended
+//!   a release was asked for before                     not asked for again; the release has succeeded, as the
+//!                                                      lock was held until then
 //!   a release is asked for while the answer is due     sent behind the reclaim, and answered as ever
 //!   the guard is dropped while the answer is due       likewise, without an answer
 //!   the grant had not reached its future yet           asked for again; reported as granted, then perhaps
@@ -30,7 +31,7 @@ use lockhouse_wire::{ClientCall, Reclaim, Ticket};
 
 use super::breach::ProtocolViolation;
 use super::lease::{Deadline, Moment};
-use super::requests::{RequestEntry, Stage};
+use super::requests::{RequestEntry, SessionEnd, Stage};
 use super::state::State;
 
 /// The proof of a lock for a later life of the server.
@@ -74,7 +75,7 @@ impl State {
             Some((*key, due.loss()))
         };
         let overdue: Vec<_> = self.entries.iter().filter_map(overdue).collect();
-        overdue.into_iter().for_each(|(key, loss)| self.lost(key, loss));
+        overdue.into_iter().for_each(|(key, loss)| self.ended(key, &SessionEnd::overdue(loss)));
         self.note_first_due();
     }
 

@@ -61,6 +61,29 @@ pub(crate) enum Stage {
     Failed(RequestError),
 }
 
+/// The end of a session, for its locks.
+#[derive(Debug)]
+pub(crate) struct SessionEnd {
+    pub(crate) loss: Loss,
+    /// Until when locks that can be reclaimed are held.
+    pub(crate) deadline: Option<Deadline>,
+    /// Whether this side sees the end before the server can grant the locks to others: they were held until
+    /// now. An end that the server tells of may be an earlier one.
+    pub(crate) is_seen_in_time: bool,
+}
+
+impl SessionEnd {
+    /// An end that the server tells of.
+    pub(crate) fn told(loss: Loss) -> Self {
+        Self { loss, deadline: None, is_seen_in_time: false }
+    }
+
+    /// An end at the session's own deadline, which is earlier than the server's.
+    pub(crate) fn overdue(loss: Loss) -> Self {
+        Self { loss, deadline: None, is_seen_in_time: true }
+    }
+}
+
 /// The content of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct NewAsk {
@@ -346,8 +369,12 @@ impl State {
     }
 
     pub(crate) fn lost(&mut self, key: u64, loss: Loss) {
+        self.ended(key, &SessionEnd::told(loss));
+    }
+
+    pub(crate) fn ended(&mut self, key: u64, end: &SessionEnd) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
-        entry.lose(loss);
+        entry.end(end);
         self.wakers.extend(entry.waker.take());
         self.heard.extend(entry.heard.take());
     }
@@ -390,12 +417,11 @@ impl State {
     pub(crate) fn lose_requests(
         &mut self,
         unsent_steals: &HashSet<u64>,
-        deadline: Option<Deadline>,
-        loss: Loss,
+        end: &SessionEnd,
         failure: Option<&RequestError>,
     ) {
         for entry in self.entries.values_mut() {
-            if let Some(deadline) = deadline.filter(|_| entry.is_reclaimable()) {
+            if let Some(deadline) = end.deadline.filter(|_| entry.is_reclaimable()) {
                 entry.hold_until(deadline);
                 continue;
             }
@@ -407,7 +433,7 @@ impl State {
                 (Stage::Pending | Stage::Granted(_), None) if stays => entry.stage = Stage::Pending,
                 (Stage::Pending, None) => entry.stage = Stage::Failed(RequestError::OutcomeUnknown),
                 (Stage::Pending, Some(failure)) => entry.stage = Stage::Failed(failure.clone()),
-                _ => entry.lose(loss),
+                _ => entry.end(end),
             }
             if entry.stage != Stage::Pending {
                 self.wakers.extend(entry.waker.take());
@@ -447,6 +473,16 @@ impl State {
 }
 
 impl RequestEntry {
+    /// The lock has ended with the session, as this side knows.
+    fn end(&mut self, end: &SessionEnd) {
+        if end.is_seen_in_time && self.stage == Stage::Releasing {
+            // The lock was held until its release was asked for.
+            self.stage = Stage::Released;
+        } else {
+            self.lose(end.loss);
+        }
+    }
+
     fn lose(&mut self, loss: Loss) {
         match self.stage {
             Stage::Granted(token) => self.stage = Stage::LostUnseen(token, loss),

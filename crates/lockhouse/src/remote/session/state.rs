@@ -18,7 +18,7 @@ use super::breach::ProtocolViolation;
 use super::lease::{Deadline, Moment, SessionLease};
 use super::looks::Looks;
 use super::outbox::Outbox;
-use super::requests::{AgentEntry, RequestEntry};
+use super::requests::{AgentEntry, RequestEntry, SessionEnd};
 use super::status::ConnectionState;
 use crate::error::RequestError;
 use crate::loss::Loss;
@@ -62,6 +62,8 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     /// `None` while the server knows nothing of us: before the first welcome, and after the end of a session.
     pub(crate) session: Option<Session>,
+    /// When the bucket is to have recovered, if it did not say at the latest welcome that it has.
+    recovers_until: Option<Instant>,
     link: Link,
     /// When everything was ended for good.
     closed: Option<Instant>,
@@ -150,6 +152,7 @@ impl Shared {
             last_id: 0,
             limits: Limits::DEFAULT,
             session: None,
+            recovers_until: None,
             link: Link::Down,
             closed: None,
             farewell: None,
@@ -240,6 +243,7 @@ impl State {
         let now = Instant::now();
         // A fifth is left for the reconnection.
         let renewal = welcome.credential_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms / 5 * 4)));
+        self.recovers_until = now.checked_add(Duration::from_millis(welcome.recovering_ms));
         self.link = Link::Up { heard: now, renewal };
         self.status = ConnectionState::Open;
         Ok(())
@@ -249,7 +253,9 @@ impl State {
     fn end_former_session(&mut self, welcome: &Welcome<'_>) {
         let former = self.session.as_ref().filter(|former| welcome.reclaims && former.epoch != welcome.epoch);
         let deadline = former.map(|former| former.lease.deadline());
-        self.end_session_until(deadline, Loss::SessionEnded, None);
+        // Another server begins with the wait for the longest lease, so that it has granted nothing yet.
+        let is_seen_in_time = self.session.as_ref().is_some_and(|former| former.epoch != welcome.epoch);
+        self.end_session_so(&SessionEnd { loss: Loss::SessionEnded, deadline, is_seen_in_time }, None);
     }
 
     fn resume(&mut self, welcome: &Welcome<'_>, hello: Moment) -> Result<(), Unwelcome> {
@@ -428,6 +434,11 @@ impl State {
         self.farewell = None;
     }
 
+    /// How long the bucket still recovers; zero once it has, as far as the server has said.
+    pub(crate) fn recovers_for(&self) -> Duration {
+        self.recovers_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
     /// How many agents the server takes on from one session.
     pub(crate) fn agent_limit(&self) -> u64 {
         self.session.as_ref().map_or(u64::MAX, |session| session.agents)
@@ -453,20 +464,19 @@ impl State {
             self.expire_unconfirmed();
             return false;
         };
-        self.end_session(over.loss(), None);
+        self.end_session_so(&SessionEnd::overdue(over.loss()), None);
         true
     }
 
     /// The session is over and every lock with it. With a failure all pending requests end, too; without,
     /// they are made again in the next session.
     pub(crate) fn end_session(&mut self, loss: Loss, failure: Option<RequestError>) {
-        self.end_session_until(None, loss, failure);
+        self.end_session_so(&SessionEnd::told(loss), failure);
     }
 
-    /// The same, save that locks which can be reclaimed stay held until that deadline.
-    fn end_session_until(&mut self, deadline: Option<Deadline>, loss: Loss, failure: Option<RequestError>) {
+    fn end_session_so(&mut self, end: &SessionEnd, failure: Option<RequestError>) {
         let Some(session) = self.session.take() else { return };
-        self.lose_requests(&session.outbox.unsent_steals(), deadline, loss, failure.as_ref());
+        self.lose_requests(&session.outbox.unsent_steals(), end, failure.as_ref());
         self.note_first_due();
         if let Some(failure) = failure {
             self.fail_looks_with(&failure);
@@ -481,7 +491,7 @@ impl State {
         let failure = RequestError::Refused(message.to_owned());
         self.end_session(Loss::Denied, Some(failure.clone()));
         // Between two sessions there are requests, too.
-        self.lose_requests(&HashSet::new(), None, Loss::Denied, Some(&failure));
+        self.lose_requests(&HashSet::new(), &SessionEnd::told(Loss::Denied), Some(&failure));
         self.fail_looks_with(&failure);
         self.close();
     }

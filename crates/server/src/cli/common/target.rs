@@ -80,7 +80,17 @@ impl Target {
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
-        self.connecting().await.map_err(|error| match error {
+        self.try_connect().await.map_err(|error| self.failure(error))
+    }
+
+    /// Connects once.
+    pub(crate) async fn try_connect(&self) -> Result<Connection, ConnectError> {
+        self.connecting().await
+    }
+
+    /// What an error means for a command.
+    pub(crate) fn failure(&self, error: ConnectError) -> Failure {
+        match error {
             ConnectError::Url { .. }
             | ConnectError::Scope { .. }
             | ConnectError::Label { .. }
@@ -95,7 +105,7 @@ impl Target {
                 Failure::new(UNREACHABLE, format_args!("{error} ({advice})"))
             }
             _ => Failure::new(UNREACHABLE, error),
-        })
+        }
     }
 }
 

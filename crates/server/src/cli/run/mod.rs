@@ -1,26 +1,30 @@
 //! `lockhouse run`
 
+mod connect;
+mod job;
 mod name;
 mod queue_line;
 mod signals;
+mod terminal;
 
 use std::ffi::OsString;
 use std::future::IntoFuture;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
-use std::process::{ExitCode, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::Args;
 use lockhouse::remote::Connection;
-use lockhouse::{Acquiring, Agent, LockGuard, Mode, NameBuf, RequestError};
+use lockhouse::{Acquiring, Agent, LockGuard, Mode, NameBuf, Quota, RequestError};
 use lockhouse_wire as wire;
 use rustix::process::Signal;
-use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
 
+use self::job::Job;
 use self::queue_line::QueueLine;
-use self::signals::Signals;
+use self::signals::{Received, Signals};
 use super::common::duration;
 use super::common::target::Target;
 use super::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, USAGE, complain};
@@ -34,15 +38,17 @@ const SIGNALLED: i32 = 128;
 
 /// Run a command while holding a lock, like flock(1) over the network.
 ///
-/// Waits for the lock, and shows on a terminal who holds it and how many are ahead. A signal ends the wait.
-/// Once the command runs, signals are passed on to it. If the lock is lost meanwhile, the command gets
-/// SIGTERM.
+/// Waits for the lock, and shows who holds it and how many are ahead. A signal ends the wait.
+///
+/// The command runs in a process group of its own. Signals that come to `run` are passed on to all of the group.
+/// If the lock is lost meanwhile, the group gets SIGTERM, and SIGKILL if some of it still runs after --kill-after.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse run nightly-report -- ./report.sh
   lockhouse run deploy --if-available -- ./deploy.sh || echo \"somebody else deploys\"
   lockhouse run cache --shared --timeout 30s -- tar xf cache.tar
+  lockhouse run import --wait-for-server --timeout 5m -E 0 -- ./import.sh
   lockhouse run --name-json '\"a\\u0000b\"' -- true
 
 The environment of the command:
@@ -54,9 +60,9 @@ The environment of the command:
 Exit codes: that of the command, or
    1 failure
    2 wrong usage
-  69 the server cannot be reached
+  69 the server cannot be reached (with --timeout: was not reached in time)
   74 --steal: the outcome is unknown: the lock may have been taken, or not
-  75 not granted (--if-available, --timeout)
+  75 not granted (--if-available, --timeout: or the code of -E), or refused for a quota
   76 the lock was lost
  126 the command cannot be executed
  127 the command is not found
@@ -70,7 +76,8 @@ pub(super) struct Run {
     #[arg(long)]
     shared: bool,
 
-    /// Do not wait: exit with 75 if the lock is not free
+    /// Do not wait for holders: exit with 75 if the lock is not free. After a restart of the server a bucket
+    /// grants nothing until it has recovered; that is waited for
     #[arg(long)]
     if_available: bool,
 
@@ -79,9 +86,35 @@ pub(super) struct Run {
     #[arg(long, conflicts_with_all = ["shared", "if_available"])]
     steal: bool,
 
-    /// Wait at most this long, then exit with 75
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with_all = ["if_available", "steal"])]
+    /// Wait at most this long, counted from the start: exit with 69 if the server was not reached by then, with
+    /// 75 if the lock was not granted
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "steal")]
     timeout: Option<Duration>,
+
+    /// Keep trying until the server can be reached, instead of giving up after the first attempt
+    #[arg(long)]
+    wait_for_server: bool,
+
+    /// The exit code in place of 75 if the lock is not granted (--if-available, --timeout)
+    #[arg(short = 'E', long, value_name = "CODE")]
+    conflict_exit_code: Option<u8>,
+
+    /// Lose the lock so long after its grant, as if it had been stolen, whether the command has ended or not
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    max_hold: Option<Duration>,
+
+    /// After a loss, how long the command and its process group may take to end before they get SIGKILL
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
+    kill_after: Duration,
+
+    /// Hold the lock until every process has ended that the command has started, also in the background. They
+    /// inherit an open pipe that tells; a process that closes what it inherits is not waited for
+    #[arg(long)]
+    wait_children: bool,
+
+    /// A text about the lock, shown to others
+    #[arg(long, value_name = "TEXT")]
+    metadata: Option<String>,
 
     /// The holder's name that others see (default: USER@HOST:PID)
     #[arg(long, value_name = "LABEL")]
@@ -101,14 +134,16 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        // A deadline beyond all time is none.
+        let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let name = name::parse(&self.name, self.name_json).map_err(|error| Failure::new(USAGE, error))?;
         // Before anything is asked for, so that no signal can end the wait the hard way.
         let mut signals = Signals::listen().map_err(|error| Failure::new(FAILURE, error))?;
         let connection = tokio::select! {
-            connection = self.target.connect() => connection?,
-            signal = signals.next() => return Ok(signalled(signal)),
+            connection = self.connect(deadline) => connection?,
+            received = signals.next() => return Ok(signalled(received)),
         };
-        let result = self.run_locked(&connection, &name, &mut signals).await;
+        let result = self.run_locked(&connection, &name, deadline, &mut signals).await;
         connection.close().await;
         result
     }
@@ -117,18 +152,27 @@ impl Run {
         &self,
         connection: &Connection,
         name: &NameBuf,
+        deadline: Option<Instant>,
         signals: &mut Signals,
     ) -> Result<ExitCode, Failure> {
         let label = self.client_id.clone().unwrap_or_else(default_label);
-        let agent = connection.agent(&label).map_err(|error| Failure::new(USAGE, error))?;
+        let agent = connection.agent(&label).map_err(|quota| Failure::new(code_of(&quota), quota))?;
+        let recovery = connection.recovers_for();
+        if self.if_available && !recovery.is_zero() {
+            let seconds = recovery.as_secs_f64();
+            complain(format_args!(
+                "the bucket recovers from a restart of the server, for at most {seconds:.1} s more"
+            ));
+        }
+        let request = self.request(&agent, name, deadline);
         let granted = tokio::select! {
-            granted = self.wait(connection, &agent, name, &label) => granted,
-            signal = signals.next() => return Ok(signalled(signal)),
+            granted = wait(request, QueueLine::new(connection, name, &label)) => granted,
+            received = signals.next() => return Ok(signalled(received)),
         };
-        let lock = granted.map_err(not_granted)?;
-        if let Some(signal) = signals.pending().await {
+        let lock = granted.map_err(|error| self.not_granted(&error))?;
+        if let Some(received) = signals.pending().await {
             // The signal came with the grant; the closing of the connection releases the lock.
-            return Ok(signalled(signal));
+            return Ok(signalled(received));
         }
         if let Some(loss) = lock.loss() {
             return Err(Failure::new(
@@ -136,54 +180,39 @@ impl Run {
                 format_args!("the lock was lost before the command began: {loss}"),
             ));
         }
-        let mut child = match self.spawn(connection, &lock) {
-            Ok(child) => child,
+        let fault = |error: io::Error| Failure::new(FAILURE, error);
+        signals.listen_to_job_control().map_err(fault)?;
+        let mut job = match self.start(connection, &lock) {
+            Ok(job) => job,
             Err(failure) => {
                 // The command does not run, so that the lock is not needed any more.
                 _ = lock.release().await;
                 return Err(failure);
             }
         };
-        // Signals that came during the start of the child may have come before it was there, also if they
-        // were typed.
-        while let Some(signal) = signals.pending().await {
-            signals::send(signal, &child);
+        let is_lost = self.attend(&mut job, &lock, signals).await.map_err(fault)?;
+        let status = job.status().map_err(fault)?;
+        drop(job);
+        if is_lost {
+            return Ok(ExitCode::from(LOST));
         }
-        let (status, was_notified) =
-            attend(&mut child, &lock, signals).await.map_err(|error| Failure::new(FAILURE, error))?;
         let released = tokio::select! {
             biased;
             released = lock.release() => released,
-            signal = signals.next() => return Ok(signalled(signal)),
+            () = signals.ending() => {
+                complain("the server has not confirmed the release; the lock ends with its lease at the latest");
+                return Ok(exit_code(status));
+            }
         };
         match released {
             Ok(()) => Ok(exit_code(status)),
-            Err(_) if was_notified => Ok(ExitCode::from(LOST)),
             Err(loss) => {
                 Err(Failure::new(LOST, format_args!("the lock was lost before its release: {loss}")))
             }
         }
     }
 
-    async fn wait(
-        &self,
-        connection: &Connection,
-        agent: &Agent,
-        name: &NameBuf,
-        label: &str,
-    ) -> Result<LockGuard, RequestError> {
-        let mut granted = pin!(self.request(agent, name));
-        let mut line = QueueLine::new(connection, name, label);
-        loop {
-            tokio::select! {
-                biased;
-                granted = &mut granted => return granted,
-                () = line.keep() => {}
-            }
-        }
-    }
-
-    fn request<'a>(&self, agent: &Agent, name: &'a NameBuf) -> Acquiring<'a> {
+    fn request<'a>(&self, agent: &Agent, name: &'a NameBuf, deadline: Option<Instant>) -> Acquiring<'a> {
         let mode = if self.shared { Mode::Shared } else { Mode::Exclusive };
         let mut request = agent.locks().request(name).mode(mode);
         if self.if_available {
@@ -192,20 +221,34 @@ impl Run {
         if self.steal {
             request = request.steal();
         }
-        if let Some(timeout) = self.timeout {
-            request = request.timeout(timeout);
+        if let Some(metadata) = &self.metadata {
+            request = request.metadata(metadata);
+        }
+        if let Some(max_hold) = self.max_hold {
+            request = request.max_hold(max_hold);
+        }
+        if let Some(deadline) = deadline {
+            request = request.timeout(deadline.saturating_duration_since(Instant::now()));
         }
         request.into_future()
     }
 
-    fn spawn(&self, connection: &Connection, lock: &LockGuard) -> Result<Child, Failure> {
+    fn start(&self, connection: &Connection, lock: &LockGuard) -> Result<Job, Failure> {
         // Clap has made sure that there is one.
         let [program, arguments @ ..] = &*self.command else {
             return Err(Failure::new(USAGE, "CMD: absent, but a command is needed after --"));
         };
-        let mut command = Command::new(program);
+        let started = Job::start(program, arguments, self.wait_children, |command| {
+            self.set_environment(command, connection, lock);
+        });
+        started.map_err(|error| {
+            let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
+            Failure::new(code, format_args!("cannot run {}: {error}", program.display()))
+        })
+    }
+
+    fn set_environment(&self, command: &mut Command, connection: &Connection, lock: &LockGuard) {
         command
-            .args(arguments)
             .env("LOCKHOUSE_URL", &self.target.url)
             .env("LOCKHOUSE_BUCKET", connection.bucket())
             .env("LOCKHOUSE_FENCING_TOKEN", lock.fencing_token().to_string())
@@ -222,48 +265,77 @@ impl Run {
             Some(name) => command.env("LOCKHOUSE_NAME", name),
             None => command.env_remove("LOCKHOUSE_NAME"),
         };
-        command.spawn().map_err(|error| {
-            let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
-            Failure::new(code, format_args!("cannot run {}: {error}", program.display()))
-        })
+    }
+
+    /// Waits for the command to end, and passes signals on to it; ends it when the lock is lost. Returns
+    /// whether it was lost.
+    async fn attend(&self, job: &mut Job, lock: &LockGuard, signals: &mut Signals) -> io::Result<bool> {
+        let loss = loop {
+            tokio::select! {
+                biased;
+                ended = job.ended() => return ended.map(|()| false),
+                loss = lock.lost() => break loss,
+                received = signals.next() => job.pass_on(received.signal),
+            }
+        };
+        job.send(Signal::TERM);
+        // What is stopped ends only once it goes on.
+        job.send(Signal::CONT);
+        let name = lock.name().display();
+        complain(format_args!("lost the lock {name:?} ({loss}); the command got SIGTERM"));
+        let mut patience = pin!(sleep(self.kill_after));
+        loop {
+            tokio::select! {
+                biased;
+                ended = job.group_ended() => return ended.map(|()| true),
+                () = &mut patience => break,
+                received = signals.next() => job.pass_on(received.signal),
+            }
+        }
+        job.send(Signal::KILL);
+        complain("the command or a part of it did not end, and got SIGKILL");
+        job.command_ended().await?;
+        Ok(true)
+    }
+
+    fn not_granted(&self, error: &RequestError) -> Failure {
+        let code = match error {
+            RequestError::Unavailable(_) | RequestError::TimedOut => {
+                self.conflict_exit_code.unwrap_or(NOT_GRANTED)
+            }
+            RequestError::Closed | RequestError::StoreUnavailable { .. } => NOT_GRANTED,
+            RequestError::NotSupported(_) => USAGE,
+            RequestError::Quota(quota) => code_of(quota),
+            RequestError::OutcomeUnknown => UNKNOWN,
+            _ => FAILURE,
+        };
+        Failure::new(code, error)
     }
 }
 
-/// Waits for the command to end, passes signals on to it, and notifies it when the lock is lost; returns
-/// whether it was notified.
-async fn attend(
-    child: &mut Child,
-    lock: &LockGuard,
-    signals: &mut Signals,
-) -> io::Result<(ExitStatus, bool)> {
-    let mut notified = false;
+/// Waits for the lock, and shows what it waits for.
+async fn wait(request: Acquiring<'_>, mut line: QueueLine<'_>) -> Result<LockGuard, RequestError> {
+    let mut granted = pin!(request);
     loop {
         tokio::select! {
             biased;
-            status = child.wait() => return Ok((status?, notified)),
-            loss = lock.lost(), if !notified => {
-                notified = true;
-                signals::send(Signal::TERM, child);
-                let name = lock.name().display();
-                complain(format_args!("lost the lock {name:?} ({loss}); the command got SIGTERM"));
-            }
-            signal = signals.next() => signals::pass_on(signal, child),
+            granted = &mut granted => return granted,
+            () = line.keep() => {}
         }
     }
 }
 
-fn not_granted(error: RequestError) -> Failure {
-    let code = match error {
-        RequestError::Unavailable(_) | RequestError::TimedOut | RequestError::Closed => NOT_GRANTED,
-        RequestError::NotSupported(_) | RequestError::Quota(_) => USAGE,
-        RequestError::OutcomeUnknown => UNKNOWN,
-        _ => FAILURE,
-    };
-    Failure::new(code, error)
+/// The exit code of a bound that was exceeded: by an option, which is wrong usage, or by what is there already,
+/// which may be less the next time.
+fn code_of(quota: &Quota) -> u8 {
+    match &*quota.field {
+        "name" | "metadata" | "client_id" | "max_hold" => USAGE,
+        _ => NOT_GRANTED,
+    }
 }
 
-fn signalled(signal: Signal) -> ExitCode {
-    exit_number(SIGNALLED + signal.as_raw())
+fn signalled(received: Received) -> ExitCode {
+    exit_number(SIGNALLED + received.number)
 }
 
 /// The exit code as a shell reports it.

@@ -1,30 +1,41 @@
-//! The line on the terminal that shows what a waiting command waits for.
+//! The line that shows what a waiting command waits for.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
 use lockhouse::remote::{Connection, ConnectionState, Watch};
 use lockhouse::{LockInfo, LockState, NameBuf, RequestError, Snapshot};
+use rustix::termios::tcgetwinsize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cli::common::duration;
+use crate::cli::exit::complain;
 
-/// A wait that is shorter than this is not worth a line.
+/// A wait that is shorter than this is not worth a line on a terminal.
 const GRACE: Duration = Duration::from_millis(300);
+/// A wait that is shorter than this is not worth a line that stays.
+const LOG_GRACE: Duration = Duration::from_secs(1);
 /// The interval at which the ages are shown anew.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// One line, rewritten in place as things change, and erased at the end. Without a terminal there is none.
+/// On a terminal one line, rewritten in place as things change, and erased at the end. Elsewhere a line that is
+/// written once.
 pub(super) struct QueueLine<'a> {
-    terminal: Option<Terminal<'a>>,
-}
-
-struct Terminal<'a> {
     connection: &'a Connection,
     name: &'a NameBuf,
     label: &'a str,
     begin: Instant,
+    medium: Medium,
+}
+
+enum Medium {
+    Terminal(Box<Terminal>),
+    /// Whether the line has been written.
+    Log(bool),
+}
+
+struct Terminal {
     state: watch::Receiver<ConnectionState>,
     watch: Option<Watch>,
     latest: Option<Snapshot>,
@@ -34,17 +45,14 @@ struct Terminal<'a> {
 
 impl<'a> QueueLine<'a> {
     pub(super) fn new(connection: &'a Connection, name: &'a NameBuf, label: &'a str) -> Self {
-        let terminal = io::stderr().is_terminal().then(|| Terminal {
-            connection,
-            name,
-            label,
-            begin: Instant::now() + GRACE,
-            state: connection.state(),
-            watch: None,
-            latest: None,
-            trouble: None,
-        });
-        Self { terminal }
+        let (grace, medium) = if io::stderr().is_terminal() {
+            let state = connection.state();
+            let terminal = Terminal { state, watch: None, latest: None, trouble: None };
+            (GRACE, Medium::Terminal(Box::new(terminal)))
+        } else {
+            (LOG_GRACE, Medium::Log(false))
+        };
+        Self { connection, name, label, begin: Instant::now() + grace, medium }
     }
 
     /// Keeps the line right until the next change.
@@ -53,41 +61,52 @@ impl<'a> QueueLine<'a> {
     ///
     /// Cancel safe.
     pub(super) async fn keep(&mut self) {
-        match &mut self.terminal {
-            Some(terminal) => terminal.keep().await,
-            None => std::future::pending().await,
+        sleep_until(self.begin).await;
+        match &mut self.medium {
+            Medium::Terminal(terminal) => {
+                terminal.look(self.connection, self.name).await;
+                if let Some(situation) = terminal.situation(self.label) {
+                    rewrite(&line(self.name, &situation));
+                }
+            }
+            Medium::Log(true) => std::future::pending().await,
+            Medium::Log(is_written) => {
+                let snapshot = self.connection.query(Some(self.name)).await;
+                *is_written = true;
+                let situation = match snapshot {
+                    Ok(snapshot) => situation(&snapshot, self.label, SystemTime::now()),
+                    Err(error) => error.to_string(),
+                };
+                complain(line(self.name, &situation));
+            }
         }
     }
 }
 
-impl Terminal<'_> {
-    async fn keep(&mut self) {
-        let watch = match &mut self.watch {
-            Some(watch) => watch,
-            none => {
-                sleep_until(self.begin).await;
-                none.insert(self.connection.watch(Some(self.name)))
-            }
-        };
+impl Terminal {
+    /// Waits for the next change.
+    async fn look(&mut self, connection: &Connection, name: &NameBuf) {
+        let watch = self.watch.get_or_insert_with(|| connection.watch(Some(name)));
         tokio::select! {
             Ok(snapshot) = watch.next() => (self.latest, self.trouble) = (Some(snapshot), None),
             Ok(()) = self.state.changed() => {}
             // A watch is silent while the server cannot answer; a question is not.
-            answer = ask_later(self.connection, self.name) => self.trouble = answer.err(),
+            answer = ask_later(connection, name) => self.trouble = answer.err(),
         }
-        self.write();
     }
 
-    fn write(&self) {
-        let name = self.name.as_name().display();
-        let situation = match (&self.latest, *self.state.borrow()) {
-            (_, ConnectionState::Lost) => "the connection is lost; connecting again".to_owned(),
-            _ if let Some(trouble) = &self.trouble => trouble.to_string(),
-            (Some(snapshot), _) => situation(snapshot, self.label, SystemTime::now()),
-            (None, _) => return,
-        };
-        rewrite(&format!("lockhouse: waiting for {name:?}: {situation}"));
+    fn situation(&self, label: &str) -> Option<String> {
+        match (&self.latest, *self.state.borrow()) {
+            (_, ConnectionState::Lost) => Some("the connection is lost; connecting again".to_owned()),
+            _ if let Some(trouble) = &self.trouble => Some(trouble.to_string()),
+            (Some(snapshot), _) => Some(situation(snapshot, label, SystemTime::now())),
+            (None, _) => None,
+        }
     }
+}
+
+fn line(name: &NameBuf, situation: &str) -> String {
+    format!("waiting for {:?}: {situation}", name.as_name().display())
 }
 
 async fn ask_later(connection: &Connection, name: &NameBuf) -> Result<Snapshot, RequestError> {
@@ -97,16 +116,41 @@ async fn ask_later(connection: &Connection, name: &NameBuf) -> Result<Snapshot, 
 
 impl Drop for QueueLine<'_> {
     fn drop(&mut self) {
-        if self.terminal.as_ref().is_some_and(|terminal| terminal.watch.is_some()) {
-            rewrite("");
+        if let Medium::Terminal(terminal) = &self.medium
+            && terminal.watch.is_some()
+        {
+            erase();
         }
     }
 }
 
+/// Writes the line in the place of the former one, of which no part must be on another line of the terminal.
 fn rewrite(line: &str) {
+    let columns = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+    let line = cut(&format!("lockhouse: {line}"), columns);
     let mut err = io::stderr().lock();
     // Without a terminal there is no reader.
     _ = write!(err, "\r\x1b[K{line}").and_then(|()| err.flush());
+}
+
+fn erase() {
+    let mut err = io::stderr().lock();
+    _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
+}
+
+/// As much of the line as the terminal has columns for. A terminal that knows no width, which says 0, has enough.
+fn cut(line: &str, columns: usize) -> String {
+    // No character is wider than two columns, and none before the first script of wide ones wider than one.
+    let width = |c: char| if c < '\u{1100}' { 1 } else { 2 };
+    if columns == 0 || line.chars().map(width).sum::<usize>() <= columns {
+        return line.to_owned();
+    }
+    let mut taken = 0;
+    let shown = line.chars().take_while(|c| {
+        taken += width(*c);
+        taken < columns
+    });
+    shown.chain(['…']).collect()
 }
 
 /// The holder of the lock, and the place of this command in the queue.
@@ -148,6 +192,15 @@ mod tests {
             expires_at: None,
             metadata: None,
         }
+    }
+
+    #[test]
+    fn a_line_is_cut_to_the_width_of_the_terminal() {
+        assert_eq!(cut("waiting", 7), "waiting");
+        assert_eq!(cut("waiting", 6), "waiti…");
+        assert_eq!(cut("\u{4e00}\u{4e00}\u{4e00}", 5), "\u{4e00}\u{4e00}…");
+        assert_eq!(cut("\u{4e00}\u{4e00}\u{4e00}", 4), "\u{4e00}…");
+        assert_eq!(cut("waiting", 0), "waiting");
     }
 
     #[test]

@@ -1,0 +1,59 @@
+//! The connection of a command, which may have to be waited for.
+
+use std::time::Duration;
+
+use lockhouse::remote::{ConnectError, Connection};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::Run;
+use crate::cli::exit::{Failure, UNREACHABLE, complain};
+
+/// The pauses between two attempts, which double.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+impl Run {
+    /// Connects before the deadline.
+    pub(super) async fn connect(&self, deadline: Option<Instant>) -> Result<Connection, Failure> {
+        let connecting = self.keep_connecting();
+        let Some(deadline) = deadline else { return connecting.await };
+        match timeout_at(deadline, connecting).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                let why = format_args!("cannot reach {}: no answer before the timeout", self.target.url);
+                Err(Failure::new(UNREACHABLE, why))
+            }
+        }
+    }
+
+    /// Connects once, or until it succeeds.
+    async fn keep_connecting(&self) -> Result<Connection, Failure> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match self.target.try_connect().await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            if !(self.wait_for_server && may_come(&error)) {
+                return Err(self.target.failure(error));
+            }
+            if pause == FIRST_PAUSE {
+                complain(format_args!("{error}; waiting for it"));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// Whether a server may be there later, without anything being changed here.
+fn may_come(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::Unreachable { .. } | ConnectError::TimedOut { .. } | ConnectError::Stopping { .. } => {
+            true
+        }
+        // A proxy whose server is away, or a server that has as many connections as it may.
+        ConnectError::Refused { status, .. } => matches!(status, 429 | 502..=504),
+        _ => false,
+    }
+}
