@@ -342,3 +342,32 @@ async fn a_reclaim_that_is_granted_with_another_token_breaks_the_protocol() {
     assert_eq!(held.lost().await, Loss::SessionEnded);
     peer.gone().await;
 }
+
+#[tokio::test]
+async fn a_refused_join_is_told_to_its_requests_and_tried_again_with_the_next_one() {
+    let (client, mut peer) = Client::start(60_000).await;
+    let refusal = json!({"type": "error", "code": "quota_exceeded", "field": "agent",
+        "rule": "one of at most 3 of a bucket at once", "message": "agent must be one of at most 3", "retryAfterMs": 900});
+    let refused = async {
+        let request = peer.expect("request").await;
+        peer.send(refusal).await;
+        let unknown =
+            json!({"type": "error", "id": request["id"], "code": "unknown_agent", "message": "never joined"});
+        peer.send(unknown).await;
+    };
+    let (error, ()) = tokio::join!(client.agent.locks().request("n"), refused);
+    let RequestError::Quota(quota) = error.unwrap_err() else { panic!("the refusal of the join") };
+    assert_eq!((&*quota.field, &*quota.rule), ("agent", "one of at most 3 of a bucket at once"));
+    let again = async {
+        let join = peer.expect("join").await;
+        assert_eq!((&join["agent"], &join["clientId"]), (&json!(2), &json!("a")), "numbers grow");
+        peer.grant("request", 17, "17.1").await
+    };
+    let (lock, request) = tokio::join!(client.agent.locks().request("n"), again);
+    assert_eq!((lock.unwrap().fencing_token().get(), &request["agent"]), (17, &json!(2)));
+    let release = peer.expect("release").await;
+    assert_eq!(release["id"], request["id"]);
+    // A fresh session begins with the numbers of old.
+    drop(peer);
+    client.next_life("e2").await;
+}

@@ -1,6 +1,7 @@
 //! A session with a server: its requests, locks and frames, under one mutex, and the task that does all that
 //! waits.
 
+mod agents;
 pub(crate) mod backoff;
 pub(crate) mod breach;
 pub(crate) mod lease;

@@ -1,15 +1,15 @@
 //! The requests and locks of a connection: the calls of their handles, and the events of the server.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use lockhouse_core::{Acquire, FencingToken, NameBuf, Refusal};
 use lockhouse_wire::{
-    self as wire, ClientCall, EndedReason, ErrorCode, FrameProblem, HolderView, LostReason, ServerEvent,
-    Ticket, WebLockRequest,
+    ClientCall, EndedReason, ErrorCode, FrameProblem, HolderView, LostReason, ServerEvent, Ticket,
+    WebLockRequest,
 };
 use tokio::sync::Notify;
 
@@ -22,16 +22,11 @@ use crate::error::{Quota, RequestError, Unavailable};
 use crate::loss::Loss;
 use crate::snapshot::Holder;
 
-/// An agent that has not ended.
-#[derive(Debug)]
-pub(crate) struct AgentEntry {
-    client_id: String,
-    requests: BTreeSet<u64>,
-}
-
 /// A request or lock, for as long as a future or a guard stands for it.
 #[derive(Debug)]
 pub(crate) struct RequestEntry {
+    /// The agent, as its handle knows it.
+    pub(crate) agent: u64,
     /// With its number in the present session.
     pub(crate) ask: WebLockRequest<'static>,
     pub(crate) stage: Stage,
@@ -95,59 +90,35 @@ pub(crate) struct NewAsk {
 
 /// The calls of agents, futures and guards.
 impl State {
-    pub(crate) fn join(&mut self, client_id: &str) -> Result<u64, Quota> {
-        if client_id.len() > wire::CLIENT_ID_BYTES {
-            return Err(Quota {
-                field: "client_id".to_owned(),
-                value: format!("{} bytes", client_id.len()),
-                rule: format!("at most {} bytes are allowed", wire::CLIENT_ID_BYTES),
-            });
-        }
-        let limit = self.agent_limit();
-        if self.agents.len() as u64 >= limit {
-            return Err(Quota {
-                field: "connection".to_owned(),
-                value: format!("{limit} agents"),
-                rule: "it cannot have one more".to_owned(),
-            });
-        }
-        self.last_agent += 1;
-        let agent = self.last_agent;
-        if !self.is_closed() {
-            let entry = AgentEntry { client_id: client_id.to_owned(), requests: BTreeSet::new() };
-            self.send(ClientCall::Join { agent, client_id: entry.client_id.clone().into() });
-            self.agents.insert(agent, entry);
-        }
-        Ok(agent)
-    }
-
-    pub(crate) fn leave(&mut self, agent: u64) {
-        if self.agents.contains_key(&agent) {
-            self.send(ClientCall::Leave { agent });
-            self.end_agent(agent, Loss::Terminated);
-            self.close_if_unused();
-        }
-    }
-
-    pub(crate) fn has_agent(&self, agent: u64) -> bool {
-        self.agents.contains_key(&agent)
-    }
-
     /// Makes a request; its key.
     pub(crate) fn request(&mut self, agent: u64, ask: NewAsk) -> Result<u64, RequestError> {
         self.expire_if_overdue();
         self.check_limits(agent, &ask)?;
+        let number = self.join_again_if_refused(agent);
         let id = self.next_id();
         let NewAsk { name, acquire, metadata, max_hold_ms } = ask;
-        let ask =
-            WebLockRequest { id, agent, name, acquire, metadata: metadata.map(Into::into), max_hold_ms };
+        let ask = WebLockRequest {
+            id,
+            agent: number,
+            name,
+            acquire,
+            metadata: metadata.map(Into::into),
+            max_hold_ms,
+        };
         // `check_limits` has found the agent.
         if let Some(entry) = self.agents.get_mut(&agent) {
             entry.requests.insert(id);
         }
         self.send(ClientCall::Request(ask.clone()));
-        let entry =
-            RequestEntry { ask, stage: Stage::Pending, waker: None, heard: None, proof: None, due: None };
+        let entry = RequestEntry {
+            agent,
+            ask,
+            stage: Stage::Pending,
+            waker: None,
+            heard: None,
+            proof: None,
+            due: None,
+        };
         self.entries.insert(id, entry);
         Ok(id)
     }
@@ -275,14 +246,14 @@ impl State {
         let mut entry = self.entries.remove(&key)?;
         self.renumbered.remove(&entry.ask.id);
         self.displaced.extend(entry.waker.take());
-        if let Some(agent) = self.agents.get_mut(&entry.ask.agent) {
+        if let Some(agent) = self.agents.get_mut(&entry.agent) {
             agent.requests.remove(&key);
         }
         Some(entry)
     }
 
     /// The key of the request with this number in the present session.
-    fn key(&self, id: u64) -> Option<u64> {
+    pub(crate) fn key(&self, id: u64) -> Option<u64> {
         let key = self.renumbered.get(&id).copied().unwrap_or(id);
         self.entries.get(&key).filter(|entry| entry.ask.id == id).map(|_| key)
     }
@@ -309,21 +280,28 @@ impl State {
             }
             // A lease is the whole session's.
             ServerEvent::Ended { reason: EndedReason::Expired, .. } => self.end_session(Loss::Expired, None),
-            ServerEvent::Ended { agent, reason: EndedReason::Broken } => {
-                self.end_agent(agent, Loss::Broken);
+            ServerEvent::Ended { agent: number, reason: EndedReason::Broken } => {
+                let ended = self.agents.iter().find(|(_, entry)| entry.number == number);
+                if let Some(agent) = ended.map(|(agent, _)| *agent) {
+                    self.end_agent(agent, Loss::Broken);
+                }
                 self.close_if_unused();
             }
             ServerEvent::Error { id: Some(id), code, problem, retry_after_ms } => {
-                let error = refused(code, &problem, retry_after_ms);
+                let is_unknown = code == ErrorCode::UnknownAgent;
+                let refusal = is_unknown.then(|| self.refused_join_of(id)).flatten();
+                let error = refusal.unwrap_or_else(|| refused(code, &problem, retry_after_ms));
                 if !self.fail_look(id, &error)
                     && let Some(key) = self.key(id)
                 {
                     self.failed(key, error);
                 }
             }
-            // The error answers a frame whose sender does not wait: an agent that could not join learns of it
-            // with its first request.
-            ServerEvent::Error { id: None, .. } => {}
+            // Of all that is sent here only a join is answered so. Its agent is the one whose requests are told that
+            // nobody knows it.
+            ServerEvent::Error { id: None, code, problem, retry_after_ms } => {
+                self.refused_join = Some(refused(code, &problem, retry_after_ms));
+            }
         }
         Ok(())
     }
@@ -442,15 +420,6 @@ impl State {
         }
     }
 
-    /// A fresh session has begun: all agents join it.
-    pub(crate) fn join_anew(&mut self) {
-        let Some(session) = &mut self.session else { return };
-        for (agent, entry) in &self.agents {
-            let client_id = entry.client_id.clone().into();
-            session.outbox.push(ClientCall::Join { agent: *agent, client_id });
-        }
-    }
-
     /// Numbers grow in the order of sending, and reclaims go before requests that may be older.
     pub(crate) fn renumber(&mut self) {
         self.renumbered.clear();
@@ -459,6 +428,8 @@ impl State {
         for (key, entry) in reclaims.into_iter().chain(requests) {
             self.last_id += 1;
             entry.ask.id = self.last_id;
+            // All agents join the fresh session under their first numbers.
+            entry.ask.agent = entry.agent;
             self.renumbered.insert(self.last_id, *key);
         }
     }

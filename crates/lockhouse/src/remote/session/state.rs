@@ -14,11 +14,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::agents::AgentEntry;
 use super::breach::ProtocolViolation;
 use super::lease::{Deadline, Moment, SessionLease};
 use super::looks::Looks;
 use super::outbox::Outbox;
-use super::requests::{AgentEntry, RequestEntry, SessionEnd};
+use super::requests::{RequestEntry, SessionEnd};
 use super::status::ConnectionState;
 use crate::error::RequestError;
 use crate::loss::Loss;
@@ -58,6 +59,8 @@ pub(crate) struct State {
     pub(crate) first_due: Option<Deadline>,
     pub(crate) looks: Looks,
     pub(crate) last_agent: u64,
+    /// The latest refusal of a join in the present session.
+    pub(crate) refused_join: Option<RequestError>,
     pub(crate) last_id: u64,
     pub(crate) limits: Limits,
     /// `None` while the server knows nothing of us: before the first welcome, and after the end of a session.
@@ -149,6 +152,7 @@ impl Shared {
             first_due: None,
             looks: Looks::default(),
             last_agent: 0,
+            refused_join: None,
             last_id: 0,
             limits: Limits::DEFAULT,
             session: None,
@@ -283,6 +287,7 @@ impl State {
             pongs: VecDeque::new(),
         });
         self.limits = limits(&welcome.limits);
+        self.refused_join = None;
         self.renumber();
         self.join_anew();
         self.reclaim();
