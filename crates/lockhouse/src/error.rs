@@ -96,14 +96,21 @@ pub struct Unavailable {
     pub queued: u32,
 }
 
+impl Unavailable {
+    /// Who holds it, and how many wait.
+    pub(crate) fn text(holders: &[Holder], queued: u32) -> String {
+        let holders = match holders.split_first() {
+            None => "nobody holds it".to_owned(),
+            Some((first, [])) => format!("held by {:?}", first.client_id),
+            Some((first, more)) => format!("held by {:?} and {} more", first.client_id, more.len()),
+        };
+        format!("{holders}, {queued} waiting")
+    }
+}
+
 impl std::fmt::Display for Unavailable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.holders.split_first() {
-            None => f.write_str("nobody holds it")?,
-            Some((first, [])) => write!(f, "held by {:?}", first.client_id)?,
-            Some((first, more)) => write!(f, "held by {:?} and {} more", first.client_id, more.len())?,
-        }
-        write!(f, ", {} waiting", self.queued)
+        f.write_str(&Self::text(&self.holders, self.queued))
     }
 }
 

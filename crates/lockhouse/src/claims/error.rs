@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::claims::info::Assignment;
-use crate::error::{NotSupported, Quota, StoreError};
+use crate::error::{NotSupported, Quota, StoreError, Unavailable};
 use crate::snapshot::Holder;
 
 /// Why a claim was not made, renewed, released or made final.
@@ -17,7 +17,7 @@ pub enum ClaimError {
         holder: Box<Holder>,
     },
     /// The resource is held, or waited for, in another way.
-    #[error("busy: {} holders, {queued} waiting", holders.len())]
+    #[error("busy: {}", Unavailable::text(holders, *queued))]
     Busy {
         /// The first holders, at most 8.
         holders: Vec<Holder>,

@@ -17,10 +17,10 @@ pub enum ConnectError {
         /// The rule that it must meet.
         rule: &'static str,
     },
-    /// The bucket or the partition is too long.
-    #[error("{field}: {bytes} bytes, but at most {limit} bytes are allowed", limit = wire::SCOPE_BYTES)]
+    /// The bucket is empty, or the bucket or the partition is too long.
+    #[error("{field}: {bytes} bytes, but {least} to {most} bytes are allowed", least = u8::from(*field == "bucket"), most = wire::SCOPE_BYTES)]
     Scope {
-        /// The one that is too long.
+        /// The one.
         field: &'static str,
         /// How long it is.
         bytes: usize,

@@ -4,12 +4,12 @@ use std::fmt;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
 use hyper::{Request, StatusCode};
 
 use super::call::{Call, encode};
 use crate::remote::error::ConnectError;
-use crate::remote::transport::address::Address;
+use crate::remote::transport::address::{Address, without_password};
 use crate::remote::transport::credentials::Credentials;
 use crate::remote::transport::stream::HttpClient;
 use crate::remote::transport::tls_error::{is_of_tls, is_refusal};
@@ -53,6 +53,8 @@ pub struct Answer {
     pub status: u16,
     /// Whether it is the answer to an earlier request with the same `Idempotency-Key`, given once more.
     pub is_replayed: bool,
+    /// Where the server leads to instead (`Location`), if it answers with a redirect; it is not followed.
+    pub location: Option<String>,
     /// The whole body: JSON, a problem (RFC 9457) if the status is no success, or empty.
     pub body: Vec<u8>,
 }
@@ -118,9 +120,12 @@ impl Http {
         })?;
         let status = response.status().as_u16();
         let is_replayed = response.headers().contains_key(REPLAYED);
+        let location = response.headers().get(LOCATION).filter(|_| response.status().is_redirection());
+        let location =
+            location.map(|location| without_password(&String::from_utf8_lossy(location.as_bytes())));
         let broken = |error: Box<dyn std::error::Error + Send + Sync>| Unanswered::BrokenOff(root(&*error));
         let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await.map_err(broken)?;
-        Ok(Answer { status, is_replayed, body: body.to_bytes().to_vec() })
+        Ok(Answer { status, is_replayed, location, body: body.to_bytes().to_vec() })
     }
 
     fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, Unanswered> {

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn problem(body: &str) -> Box<Problem> {
-        Problem::of(&Answer { status: 503, is_replayed: false, body: body.into() })
+        Problem::of(&Answer { status: 503, is_replayed: false, location: None, body: body.into() })
     }
 
     #[test]

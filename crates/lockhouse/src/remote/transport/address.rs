@@ -24,7 +24,8 @@ impl Address {
     /// Reads `http`, `https`, `ws` or `wss`. The path `/` stands for [`wire::PATH`]. The query stays, save
     /// the parameters that `scope` sets.
     pub(crate) fn parse(url: &str, scope: &[(&'static str, &str)]) -> Result<Self, ConnectError> {
-        let wrong = |rule| ConnectError::Url { url: url.chars().take(SHOWN_CHARS).collect(), rule };
+        let wrong =
+            |rule| ConnectError::Url { url: without_password(url).chars().take(SHOWN_CHARS).collect(), rule };
         let url_without_fragment = url.split('#').next().unwrap_or(url);
         let uri: Uri = url_without_fragment.parse().map_err(|_| wrong("a URL like http://127.0.0.1:7420"))?;
         let scheme = match uri.scheme_str() {
@@ -44,6 +45,14 @@ impl Address {
         };
         if authority.as_str().contains('@') {
             return Err(wrong("a URL without a user name"));
+        }
+        // What stands behind the host must be read, or 80 would take its place.
+        let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+        let is_port = |text: &str| {
+            text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
+        };
+        if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
+            return Err(wrong("a URL whose port is a number from 1 to 65535"));
         }
         let path = if uri.path() == "/" { wire::PATH } else { uri.path() };
         let query = query(uri.query().unwrap_or_default(), scope)?;
@@ -116,10 +125,39 @@ impl fmt::Display for Address {
     }
 }
 
+/// The URL with `***` in the place of a password.
+pub(crate) fn without_password(url: &str) -> String {
+    let begin = url.find("//").map_or(0, |at| at + 2);
+    let end = url[begin..].find(['/', '?', '#']).map_or(url.len(), |length| begin + length);
+    // A password may have a slash or an @ that was to be encoded.
+    let at =
+        url[begin..end].rfind('@').map(|at| begin + at).or_else(|| url.rfind('@').filter(|at| *at > begin));
+    match at.and_then(|at| Some((at, begin + url[begin..at].find(':')?))) {
+        Some((at, colon)) => format!("{}:***{}", &url[..colon], &url[at..]),
+        None => url.to_owned(),
+    }
+}
+
 fn query(given: &str, scope: &[(&'static str, &str)]) -> Result<String, ConnectError> {
-    for (field, value) in scope {
-        if value.len() > wire::SCOPE_BYTES {
+    let check = |field, value: &str| {
+        // An empty bucket is a mistake, such as a variable that is not set; no partition is an empty one.
+        let is_absent = field == "bucket" && value.is_empty();
+        if is_absent || value.len() > wire::SCOPE_BYTES {
             return Err(ConnectError::Scope { field, bytes: value.len() });
+        }
+        Ok(())
+    };
+    scope.iter().try_for_each(|(field, value)| check(field, value))?;
+    let mut is_named = scope.iter().any(|(field, _)| *field == "bucket");
+    for (key, value) in form_urlencoded::parse(given.as_bytes()) {
+        match &*key {
+            // The option goes before the URL.
+            "bucket" if !is_named => {
+                check("bucket", &value)?;
+                is_named = true;
+            }
+            "partition" => check("partition", &value)?,
+            _ => {}
         }
     }
     if scope.is_empty() {
@@ -192,9 +230,17 @@ mod tests {
             "it must be a URL that begins with http:// or https://, such as http://127.0.0.1:7420"
         ));
         assert!(refused("http://u:p@h/").ends_with("it must be a URL without a user name"));
+        for port in ["7420x", "", "0", "65536", "+80", "-1"] {
+            let refused = refused(&format!("http://127.0.0.1:{port}"));
+            assert!(refused.contains("it must be a URL"), "{refused}");
+        }
+        assert!(refused("http://[::1]:x").contains("it must be a URL"));
+        assert!(refused("http://u:geheim@h/").starts_with("url: \"http://u:***@h/\""));
+        assert!(refused("http://u:ge/heim@h/").starts_with("url: \"http://u:***@h/\""));
+        assert_eq!(refused("http://h?bucket="), "bucket: 0 bytes, but 1 to 256 bytes are allowed");
         assert!(refused("http://").ends_with("it must be a URL like http://127.0.0.1:7420"));
         let long = "b".repeat(257);
         let error = Address::parse("http://h", &[("bucket", &long)]).unwrap_err();
-        assert_eq!(error.to_string(), "bucket: 257 bytes, but at most 256 bytes are allowed");
+        assert_eq!(error.to_string(), "bucket: 257 bytes, but 1 to 256 bytes are allowed");
     }
 }

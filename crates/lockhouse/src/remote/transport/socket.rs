@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use super::address::Address;
+use super::address::{Address, without_password};
 use super::stream::{Link, dial};
 use crate::remote::error::ConnectError;
 use crate::remote::transport::tls_error::is_refusal;
@@ -46,11 +46,18 @@ pub(crate) async fn open(address: &Address) -> Result<Socket, ConnectError> {
             Err(ConnectError::Untrusted { address: address.to_string(), message: error.to_string() })
         }
         Err(Error::Io(error)) => Err(unreachable(error)),
-        Err(Error::Http(response)) => Err(ConnectError::Refused {
-            address: address.to_string(),
-            status: response.status().as_u16(),
-            message: shown(response.body().as_deref().unwrap_or_default()),
-        }),
+        Err(Error::Http(response)) => {
+            let location = response.headers().get("location").filter(|_| response.status().is_redirection());
+            let message = match location {
+                Some(location) => {
+                    let location = without_password(&String::from_utf8_lossy(location.as_bytes()));
+                    format!("it leads to {location:?}")
+                }
+                None => shown(response.body().as_deref().unwrap_or_default()),
+            };
+            let (address, status) = (address.to_string(), response.status().as_u16());
+            Err(ConnectError::Refused { address, status, message })
+        }
         Err(error) => {
             Err(ConnectError::NotLockhouse { address: address.to_string(), message: error.to_string() })
         }
