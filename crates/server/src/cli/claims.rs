@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::common::api::{BucketClient, Call};
 use super::common::duration;
-use super::common::print::{line, print, text};
+use super::common::print::{line, print, take_back, text};
+use super::common::secret_file::{self, SecretFile};
 use super::common::target::Target;
 use super::exit::Failure;
 use super::owner::millis;
@@ -122,8 +123,17 @@ struct Claimed {
     resource: String,
 
     /// The token that `lockhouse claim` printed
-    #[arg(value_name = "TOKEN", env = "LOCKHOUSE_CLAIM_TOKEN", hide_env_values = true)]
-    token: String,
+    #[arg(
+        value_name = "TOKEN",
+        env = "LOCKHOUSE_CLAIM_TOKEN",
+        hide_env_values = true,
+        required_unless_present = "token_file"
+    )]
+    token: Option<String>,
+
+    /// A file with the token, or - for stdin; it goes before TOKEN
+    #[arg(long, value_name = "FILE", value_parser = secret_file::parse)]
+    token_file: Option<SecretFile>,
 
     /// Print JSON
     #[arg(long)]
@@ -138,15 +148,23 @@ impl Claim {
         let body = json!({
             "resource": self.resource, "claimant": self.claimant, "ttlMs": millis(self.ttl), "metadata": self.metadata,
         });
-        let claimed =
-            BucketClient::new(&self.target)?.call(Call::post(&["claims"]).body(body.to_string())).await?;
-        print(self.json, &claimed, || vec![text(&claimed, "token")])
+        let api = BucketClient::new(&self.target)?;
+        let claimed = api.call(Call::post(&["claims"]).body(body.to_string())).await?;
+        match print(self.json, &claimed, || vec![text(&claimed, "token")]) {
+            Ok(code) => Ok(code),
+            Err(failure) => {
+                let body = json!({"resource": self.resource, "token": claimed["token"]});
+                let released = api.call(Call::post(&["claims", "release"]).body(body.to_string())).await;
+                Err(take_back(failure, released))
+            }
+        }
     }
 }
 
 impl Claimed {
     async fn call(&self, what: &str) -> Result<Value, Failure> {
-        let body = json!({"resource": self.resource, "token": self.token});
+        let token = self.token_file.as_ref().map(SecretFile::secret).or(self.token.as_deref());
+        let body = json!({"resource": self.resource, "token": token});
         BucketClient::new(&self.target)?.call(Call::post(&["claims", what]).body(body.to_string())).await
     }
 }

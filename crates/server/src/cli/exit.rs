@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use super::common::print::visible;
+
 /// Something went wrong.
 pub(super) const FAILURE: u8 = 1;
 
@@ -34,8 +36,10 @@ impl Failure {
     }
 }
 
-/// One line to stderr.
+/// One line to stderr, or more if the message has more.
 pub(super) fn complain(message: impl Display) {
+    let message = message.to_string();
+    let lines: Vec<String> = message.split('\n').map(visible).collect();
     // Without stderr there is no place to report to.
-    _ = writeln!(std::io::stderr(), "lockhouse: {message}");
+    _ = writeln!(std::io::stderr(), "lockhouse: {}", lines.join("\n"));
 }

@@ -6,9 +6,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::common::api::{BucketClient, Call};
-use super::common::print::{line, print};
+use super::common::print::{line, print, record as record_of};
 use super::common::target::Target;
-use super::exit::Failure;
+use super::exit::{FAILURE, Failure};
 use super::owner::Whose;
 
 /// Lock records for an owner: all of them or none, without waiting.
@@ -23,7 +23,8 @@ Examples:
   lockhouse lock --read catalogue/2026
 
 Prints each record with its mode, its fencing token, and whether the lock is new, upgraded or
-already held. Pass the token on with each write, so that the guarded resource can refuse older ones.
+already held. A record is written as it is, also with spaces; its resource name, which run and ls
+know, may be another text and is printed then, too. Pass the token on with each write, so that the guarded resource can refuse older ones.
 
 Exit codes:
    0 done
@@ -59,8 +60,8 @@ pub(super) struct Lock {
 
 /// Release records that an owner has locked.
 ///
-/// Records that the owner does not hold are skipped. Releasing again also releases what the owner has locked
-/// again since.
+/// Records that the owner does not hold are skipped; if it holds none of those that are named, that is a failure.
+/// Releasing again also releases what the owner has locked again since.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -70,7 +71,7 @@ Examples:
 
 Exit codes:
    0 done
-   1 failure
+   1 failure; also if nothing was released, but with --all
    2 wrong usage
   69 the server cannot be reached
   74 the outcome is unknown: the server may have done it, or not
@@ -127,11 +128,13 @@ impl Lock {
         let wanted = |record: &Record| json!({"kind": record.kind, "id": record.id, "intent": intent});
         let locks: Vec<Value> = self.records.iter().map(wanted).collect();
         let body = json!({"owner": self.whose.owner, "locks": locks, "metadata": self.metadata});
-        let call = Call::post(&["locks"]).secret(&*self.whose.secret).body(body.to_string());
+        let call = Call::post(&["locks"]).secret(self.whose.secret()).body(body.to_string());
         let locked = BucketClient::new(&self.target)?.call(call).await?;
         print(self.json, &locked, || {
             let locks = locked["locks"].as_array().into_iter().flatten();
-            locks.map(|lock| line(lock, &["name", "mode", "fencingToken", "how"])).collect()
+            let line =
+                |lock| format!("{}  {}", record_of(lock), line(lock, &["mode", "fencingToken", "how"]));
+            locks.map(line).collect()
         })
     }
 }
@@ -146,8 +149,15 @@ impl Unlock {
         let body = json!({
             "owner": self.whose.owner, "locks": list(&self.records), "all": all, "sparing": list(&self.sparing),
         });
-        let call = Call::post(&["locks", "release"]).secret(&*self.whose.secret).body(body.to_string());
+        let call = Call::post(&["locks", "release"]).secret(self.whose.secret()).body(body.to_string());
         let released = BucketClient::new(&self.target)?.call(call).await?;
+        if released["released"] == 0 && !self.all {
+            let records: Vec<String> =
+                self.records.iter().map(|Record { kind, id }| format!("{kind}/{id}")).collect();
+            let advice = "a record is written as lock prints it, not percent-encoded as its resource name";
+            let message = format!("the owner holds none of {} ({advice})", records.join(", "));
+            return Err(Failure::new(FAILURE, message));
+        }
         print(self.json, &released, || vec![format!("{} released", released["released"])])
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -11,8 +13,11 @@ use lockhouse::{LockInfo, LockState, Mode, NameBuf, Snapshot};
 use lockhouse_wire as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::io::Interest;
+use tokio::net::unix::pipe;
 
 use super::common::duration;
+use super::common::print::visible;
 use super::common::target::Target;
 use super::exit::{FAILURE, Failure, complain};
 
@@ -74,6 +79,7 @@ impl Ls {
         let mut state = connection.state();
         let mut shown = Vec::new();
         let mut older = tokio::time::interval(AGE_SHOWN);
+        let mut reader_gone = pin!(reader_gone());
         let shows_age = !self.json && io::stdout().is_terminal();
         loop {
             let snapshot = tokio::select! {
@@ -83,6 +89,7 @@ impl Ls {
                     print(&table(&shown, connection.bucket()))?;
                     continue;
                 }
+                () = &mut reader_gone => return Ok(()),
                 Ok(()) = state.changed() => {
                     if *state.borrow_and_update() == ConnectionState::Lost {
                         complain("the connection is lost; connecting again");
@@ -228,23 +235,26 @@ fn table(rows: &[Row], bucket: &str) -> Vec<String> {
     if rows.is_empty() {
         return vec![format!("nothing is held and nobody waits in bucket {bucket:?}")];
     }
-    let header = ["NAME", "MODE", "STATE", "CLIENT", "AGE", "TOKEN"].map(str::to_owned);
+    let columns = ["NAME", "KIND", "MODE", "STATE", "CLIENT", "AGE", "TOKEN", "METADATA"];
+    let header = columns.map(str::to_owned);
     let now = SystemTime::now();
     let body = rows.iter().map(|row| {
         [
-            row.info.name.as_name().display().into_owned(),
+            visible(&row.info.name.as_name().display()),
+            row.kind.to_owned(),
             row.mode.to_owned(),
             row.place.map_or_else(|| row.state.to_owned(), |place| format!("waits #{place}")),
-            row.client_id.escape_debug().to_string(),
+            visible(&row.client_id),
             duration::age(now.duration_since(row.info.since).unwrap_or_default()),
             row.fencing_token.map_or_else(|| "-".to_owned(), |token| token.to_string()),
+            row.metadata.as_deref().map_or_else(|| "-".to_owned(), visible),
         ]
     });
     let lines: Vec<_> = std::iter::once(header).chain(body).collect();
-    let widths: [usize; 6] = std::array::from_fn(|column| {
+    let widths: [usize; 8] = std::array::from_fn(|column| {
         lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
     });
-    let align = |line: &[String; 6]| {
+    let align = |line: &[String; 8]| {
         let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
@@ -257,6 +267,19 @@ fn print(lines: &[String]) -> Result<(), Error> {
         writeln!(out, "{line}")?;
     }
     Ok(out.flush()?)
+}
+
+/// Waits until nobody reads a pipe that stdout is. For ever, if it is none.
+async fn reader_gone() {
+    // Only its readiness is asked for: it goes on blocking when it is written to.
+    let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(pipe::Sender::from_owned_fd_unchecked);
+    let is_gone = match &stdout {
+        Ok(stdout) => stdout.ready(Interest::ERROR).await.is_ok(),
+        Err(_) => false,
+    };
+    if !is_gone {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Where it is a screen.

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::common::api::{BucketClient, Call};
 use super::common::duration;
-use super::common::print::{line, print, text};
+use super::common::print::{line, print, record, take_back, text};
+use super::common::secret_file::{self, SecretFile};
 use super::common::target::Target;
 use super::exit::Failure;
 
@@ -83,8 +84,32 @@ pub(super) struct Whose {
     pub(super) owner: String,
 
     /// The secret of the owner
-    #[arg(long, value_name = "SECRET", env = "LOCKHOUSE_OWNER_SECRET", hide_env_values = true)]
-    pub(super) secret: String,
+    #[arg(
+        long,
+        value_name = "SECRET",
+        env = "LOCKHOUSE_OWNER_SECRET",
+        hide_env_values = true,
+        required_unless_present = "secret_file"
+    )]
+    secret: Option<String>,
+
+    /// A file with the secret of the owner, or - for stdin; it goes before --secret
+    #[arg(long, value_name = "FILE", value_parser = secret_file::parse)]
+    secret_file: Option<SecretFile>,
+}
+
+impl Whose {
+    pub(super) fn secret(&self) -> &str {
+        let given = self.secret_file.as_ref().map(SecretFile::secret).or(self.secret.as_deref());
+        // One of them is required.
+        given.unwrap_or_default()
+    }
+}
+
+/// Ends an owner whom nobody has heard of.
+async fn end(api: &BucketClient, opened: &Value) -> Result<Value, Failure> {
+    let [owner, secret] = ["owner", "ownerSecret"].map(|key| opened[key].as_str().unwrap_or_default());
+    api.call(Call::delete(&["owners", owner]).secret(secret)).await
 }
 
 /// In milliseconds, as the API has it.
@@ -105,16 +130,21 @@ impl Owner {
                     let [owner, secret] = [text(&opened, "owner"), text(&opened, "ownerSecret")];
                     vec![format!("LOCKHOUSE_OWNER={owner}"), format!("LOCKHOUSE_OWNER_SECRET={secret}")]
                 };
-                print(self.json, &opened, variables)
+                match print(self.json, &opened, variables) {
+                    Ok(code) => Ok(code),
+                    Err(failure) => Err(take_back(failure, end(&api, &opened).await)),
+                }
             }
-            Command::Beat(Whose { owner, secret }) => {
-                let beat = api.call(Call::post(&["owners", owner, "heartbeat"]).secret(secret)).await?;
+            Command::Beat(whose) => {
+                let beat = api
+                    .call(Call::post(&["owners", &whose.owner, "heartbeat"]).secret(whose.secret()))
+                    .await?;
                 print(self.json, &beat, || {
                     vec![format!("lives until {} unless it is active before", text(&beat, "expiresAt"))]
                 })
             }
-            Command::Show(Whose { owner, secret }) => {
-                let shown = api.call(Call::get(&["owners", owner]).secret(secret)).await?;
+            Command::Show(whose) => {
+                let shown = api.call(Call::get(&["owners", &whose.owner]).secret(whose.secret())).await?;
                 print(self.json, &shown, || {
                     let head = format!(
                         "{} lives until {} unless it is active before",
@@ -123,13 +153,15 @@ impl Owner {
                     );
                     let locks = shown["locks"].as_array().into_iter().flatten();
                     std::iter::once(head)
-                        .chain(locks.map(|lock| line(lock, &["name", "mode", "fencingToken"])))
+                        .chain(locks.map(|lock| {
+                            format!("{}  {}", record(lock), line(lock, &["mode", "fencingToken"]))
+                        }))
                         .collect()
                 })
             }
-            Command::End(Whose { owner, secret }) => {
-                api.call(Call::delete(&["owners", owner]).secret(secret)).await?;
-                print(self.json, &json!({"owner": owner, "ended": true}), Vec::new)
+            Command::End(whose) => {
+                api.call(Call::delete(&["owners", &whose.owner]).secret(whose.secret())).await?;
+                print(self.json, &json!({"owner": whose.owner, "ended": true}), Vec::new)
             }
         }
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod edges;
 #[path = "../process/mod.rs"]
 mod process;
 mod run_signals;
@@ -53,7 +54,13 @@ fn what_makes_no_sense_is_refused_with_the_rule() {
     refused(&["run", "n"], "<CMD>...");
     refused(&["ls", "--url", "ftp://example.com"], "begins with http:// or https://");
     refused(&["ls", "--url", "localhost:7420"], "begins with http://");
-    refused(&["ls", "--bucket", &"b".repeat(257)], "at most 256 bytes");
+    refused(&["ls", "--bucket", &"b".repeat(257)], "1 to 256 bytes");
+    for command in [&["ls"][..], &["assignments"]] {
+        let refused = |url: &str, rule: &str| refused(&[command, &["--url", url]].concat(), rule);
+        refused("http://127.0.0.1:7420x", "a URL whose port is a number from 1 to 65535");
+        refused("http://127.0.0.1:7420/?bucket=", "bucket: 0 bytes");
+        refused("http://me:geheim@127.0.0.1:7420", "\"http://me:***@127.0.0.1:7420\"");
+    }
 }
 
 #[test]
@@ -447,9 +454,9 @@ fn ls_json_is_one_array_with_exactly_these_keys_in_this_order() {
         .lines()
         .map(|line| line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect())
         .collect();
-    assert_eq!(lines[0], ["NAME", "MODE", "STATE", "CLIENT", "AGE", "TOKEN"]);
-    assert_eq!(lines[1][..4], ["n", "exclusive", "held", "holder"]);
-    assert_eq!(lines[2][..4], ["n", "shared", "waits #1", "waiter"]);
+    assert_eq!(lines[0], ["NAME", "KIND", "MODE", "STATE", "CLIENT", "AGE", "TOKEN", "METADATA"]);
+    assert_eq!(lines[1][..5], ["n", "web", "exclusive", "held", "holder"]);
+    assert_eq!(lines[2][..5], ["n", "web", "shared", "waits #1", "waiter"]);
     let columns =
         |line: &str| line.find("holder").or_else(|| line.find("waiter")).or_else(|| line.find("CLIENT"));
     let at: Vec<_> = stdout(&output).lines().map(columns).collect();

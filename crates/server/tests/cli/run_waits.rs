@@ -113,10 +113,10 @@ fn a_lock_has_metadata_and_a_longest_hold() {
 
 #[test]
 fn if_available_says_that_the_bucket_recovers_and_obeys_its_timeout() {
-    let mut server = ServerProcess::with_file("3s");
+    let mut server = ServerProcess::with_file("8s");
     let mut held = holder(&server, "n", "read _");
     server.restart();
-    let arguments = ["run", "m", "--if-available", "--timeout", "100ms", "--", "true"];
+    let arguments = ["run", "m", "--if-available", "--timeout", "1500ms", "--", "true"];
     let output = lockhouse(&server, &arguments).output().unwrap();
     assert_eq!(code(&output), 75, "{output:?}");
     assert!(stderr(&output).contains("the bucket recovers from a restart of the server"), "{output:?}");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 pub(crate) use lockhouse::remote::http::Call;
-use lockhouse::remote::http::{Http, Unanswered};
+use lockhouse::remote::http::{Answer, Http, Unanswered};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -14,6 +14,9 @@ use crate::cli::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, UNREACHABLE
 
 /// How long an answer may take: longer than any disk.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The most characters of an answer that an error repeats.
+const SHOWN_CHARS: usize = 200;
 
 /// A bucket of a server.
 pub(crate) struct BucketClient {
@@ -47,12 +50,15 @@ impl BucketClient {
                 return Err(self.unanswered(what, is_a_question));
             }
         };
-        let body: Value = if answer.body.is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_slice(&answer.body).map_err(|_| self.strange(answer.status, is_a_question))?
+        let body = match &*answer.body {
+            [] => Some(Value::Null),
+            body => serde_json::from_slice::<Value>(body).ok(),
         };
-        if answer.is_success() { Ok(body) } else { Err(failure(&body, is_a_question)) }
+        match body {
+            Some(body) if answer.is_success() => Ok(body),
+            Some(problem) if problem["code"].is_string() => Err(failure(&problem, is_a_question)),
+            _ => Err(self.strange(&answer, is_a_question)),
+        }
     }
 
     /// All pages of a list.
@@ -98,13 +104,25 @@ impl BucketClient {
 
     /// The failure of an answer that no lockhouse server gives. One of a proxy does not tell what has become
     /// of the call behind it.
-    fn strange(&self, status: u16, is_a_question: bool) -> Failure {
+    fn strange(&self, answer: &Answer, is_a_question: bool) -> Failure {
+        let status = answer.status;
         if matches!(status, 502..=504) {
             return self
                 .unanswered(format_args!("was not reached by its proxy: status {status}"), is_a_question);
         }
-        let why = format!("{} is no lockhouse server: it answered {status}", self.http.origin());
-        Failure::new(FAILURE, why)
+        let origin = self.http.origin();
+        if let Some(location) = &answer.location {
+            let why = format!("{origin} leads to {location:?} (status {status}); name that place with --url");
+            return Failure::new(FAILURE, why);
+        }
+        let body = String::from_utf8_lossy(&answer.body);
+        let first = body.lines().next().unwrap_or_default().trim();
+        let said: String = first.chars().take(SHOWN_CHARS).collect();
+        let colon = if said.is_empty() { "" } else { ": " };
+        Failure::new(
+            FAILURE,
+            format!("{origin} does not answer as a lockhouse server: status {status}{colon}{said}"),
+        )
     }
 }
 
@@ -125,7 +143,7 @@ fn failure(problem: &Value, is_a_question: bool) -> Failure {
             let [kind, id] = ["kind", "id"].map(|key| conflict[key].as_str().unwrap_or_default());
             let [label, since] = ["label", "since"].map(|key| holder[key].as_str().unwrap_or_default());
             // Writing to a string never fails.
-            _ = write!(message, "\n  {kind}/{id}: {} since {since}", label.escape_debug());
+            _ = write!(message, "\n  {kind}/{id}: {} since {since}", label);
         }
     }
     // If an action is forbidden for another reason than a permission, no other credential permits it.

@@ -24,11 +24,40 @@ pub(crate) fn print(
     }
 }
 
-/// A member as people read it: control characters escaped, `-` if it is `null` or absent.
+/// The failure of a command whose answer nobody could read, with what became of what it had made.
+pub(crate) fn take_back(failure: Failure, undone: Result<Value, Failure>) -> Failure {
+    let why = failure.message;
+    match undone {
+        Ok(_) => Failure::new(failure.code, format_args!("{why}; what was made is given back")),
+        Err(error) => {
+            let error = error.message;
+            Failure::new(
+                failure.code,
+                format_args!("{why}; it stays until its TTL ends, as giving it back failed: {error}"),
+            )
+        }
+    }
+}
+
+/// A text as people read it: what a terminal would obey, or show in another order or not at all, is escaped.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            // These would be escaped for a program's source only.
+            '"' | '\'' | '\\' => shown.push(c),
+            // Behind a letter an accent is no character of its own.
+            _ => shown.extend(['a', c].iter().collect::<String>().escape_debug().skip(1)),
+        }
+    }
+    shown
+}
+
+/// A member as people read it, `-` if it is `null` or absent.
 pub(crate) fn text(answer: &Value, key: &str) -> String {
     match &answer[key] {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.escape_debug().collect(),
+        Value::String(text) => visible(text),
         value => value.to_string(),
     }
 }
@@ -36,4 +65,25 @@ pub(crate) fn text(answer: &Value, key: &str) -> String {
 /// Some members on one line.
 pub(crate) fn line(answer: &Value, keys: &[&str]) -> String {
     keys.iter().map(|key| text(answer, key)).collect::<Vec<_>>().join("  ")
+}
+
+/// A record of an answer as the commands take it, and its resource name where that is another text.
+pub(crate) fn record(answer: &Value) -> String {
+    let [kind, id, name] = ["kind", "id", "name"].map(|key| text(answer, key));
+    if answer["kind"].as_str().is_none_or(str::is_empty) {
+        return name;
+    }
+    let record = format!("{kind}/{id}");
+    if record == name { record } else { format!("{record} (name {name})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_or_hide_is_escaped_and_nothing_else() {
+        assert_eq!(visible("a \"b\" 'c' \\ e\u{301} \u{4e00}"), "a \"b\" 'c' \\ e\u{301} \u{4e00}");
+        assert_eq!(visible("\u{202e}x\u{200b}\u{1b}\n"), "\\u{202e}x\\u{200b}\\u{1b}\\n");
+    }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
+use super::secret_file::{self, SecretFile};
 use crate::cli::exit::{FAILURE, Failure, UNREACHABLE, USAGE};
 
 /// The advice for a credential that the server does not accept.
@@ -45,6 +46,10 @@ pub(crate) struct Target {
     /// Your API key or token, if the server requires one; an empty text counts as none
     #[arg(long, value_name = "KEY", global = true, env = "LOCKHOUSE_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
+
+    /// A file with the API key or token, or - for stdin; it goes before --key
+    #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_KEY_FILE", value_parser = secret_file::parse)]
+    pub(crate) key_file: Option<SecretFile>,
 }
 
 impl Target {
@@ -58,7 +63,8 @@ impl Target {
             connect = connect.certificate(cert, self.cert_key.as_ref().unwrap_or(cert));
         }
         // An unset variable of a script must not choose a bucket of its own, in which no other client locks.
-        let connect = match self.key.as_ref().filter(|key| !key.is_empty()) {
+        let key = self.key_file.as_ref().map(SecretFile::secret).or(self.key.as_deref());
+        let connect = match key.filter(|key| !key.is_empty()) {
             Some(key) => connect.key(key),
             None => connect,
         };

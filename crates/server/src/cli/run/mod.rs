@@ -68,7 +68,7 @@ Exit codes: that of the command, or
  127 the command is not found
  128 + N: signal N ended the command, or the wait")]
 pub(super) struct Run {
-    /// The name to lock
+    /// The resource name to lock. That of a record of `lockhouse lock` is percent-encoded, as ls shows it
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     name: OsString,
 
@@ -157,6 +157,9 @@ impl Run {
     ) -> Result<ExitCode, Failure> {
         let label = self.client_id.clone().unwrap_or_else(default_label);
         let agent = connection.agent(&label).map_err(|quota| Failure::new(code_of(&quota), quota))?;
+        if let Some(record) = self.steal.then(|| name::other_record(name)).flatten() {
+            complain(record);
+        }
         let recovery = connection.recovers_for();
         if self.if_available && !recovery.is_zero() {
             let seconds = recovery.as_secs_f64();
@@ -258,7 +261,8 @@ impl Run {
             [("LOCKHOUSE_CA", ca), ("LOCKHOUSE_CERT", cert), ("LOCKHOUSE_CERT_KEY", cert_key)]
         {
             if let Some(file) = file {
-                command.env(variable, file);
+                // The command may change its folder.
+                command.env(variable, std::path::absolute(file).unwrap_or_else(|_| file.clone()));
             }
         }
         match lock.name().as_str().filter(|name| !name.contains('\0')) {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use lockhouse::NameBuf;
+use lockhouse::{LockType, NameBuf, RecordKind};
 use lockhouse_wire as wire;
 
 /// Reads a name as it stands or, for names that arguments cannot hold, as a JSON string.
@@ -16,6 +16,16 @@ pub(super) fn parse(argument: &OsStr, is_json: bool) -> Result<NameBuf, String> 
     } else {
         NameBuf::new(text).map_err(|invalid| format!("name: {text:?}, but {invalid}"))
     }
+}
+
+/// Tells that the name is not the one of the record that is written so, if it is not: a record with a space, say,
+/// has another.
+pub(super) fn other_record(name: &NameBuf) -> Option<String> {
+    let (kind, id) = name.as_name().as_str().and_then(|text| text.split_once('/'))?;
+    let record = RecordKind::new(kind, LockType::ReadWrite).record(id);
+    let is_another = record.name() != name.as_name() && !id.contains('%');
+    let [name, other] = [name.as_name(), record.name()].map(|name| name.display().into_owned());
+    is_another.then(|| format!("{name:?} is a name of its own; the name of the record {name:?} is {other:?}"))
 }
 
 #[cfg(test)]
