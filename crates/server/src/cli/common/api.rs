@@ -9,6 +9,7 @@ use lockhouse::remote::http::{Answer, Http, Unanswered};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::print::visible;
 use super::target::{DENIED, Target, untrusted};
 use crate::cli::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, UNREACHABLE, USAGE};
 
@@ -143,7 +144,7 @@ fn failure(problem: &Value, is_a_question: bool) -> Failure {
             let [kind, id] = ["kind", "id"].map(|key| conflict[key].as_str().unwrap_or_default());
             let [label, since] = ["label", "since"].map(|key| holder[key].as_str().unwrap_or_default());
             // Writing to a string never fails.
-            _ = write!(message, "\n  {kind}/{id}: {} since {since}", label);
+            _ = write!(message, "\n  {kind}/{id}: {} since {since}", visible(label));
         }
     }
     // If an action is forbidden for another reason than a permission, no other credential permits it.
