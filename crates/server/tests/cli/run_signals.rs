@@ -200,7 +200,7 @@ fn an_ignored_sigchld_hides_no_exit_code() {
     let mut command = Command::new("sh");
     command.args([
         "-c",
-        "trap '' CHLD; exec \"$0\" run n -- sh -c 'exit 3'",
+        "trap '' CHLD; exec \"$0\" run n -- sh -c 'sleep .3; exit 3'",
         env!("CARGO_BIN_EXE_lockhouse"),
     ]);
     command.env("LOCKHOUSE_URL", server.url());
