@@ -197,7 +197,7 @@ fn with_wait_children_the_lock_is_held_until_the_last_descendant_has_ended() {
 fn an_ignored_sigchld_hides_no_exit_code() {
     // Other shells ignore no SIGCHLD.
     let server = ServerProcess::start("10s");
-    let mut command = Command::new("sh");
+    let mut command = Command::new("bash");
     command.args([
         "-c",
         "trap '' CHLD; exec \"$0\" run n -- sh -c 'sleep .3; exit 3'",
