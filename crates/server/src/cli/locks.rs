@@ -60,8 +60,8 @@ pub(super) struct Lock {
 
 /// Release records that an owner has locked.
 ///
-/// Records that the owner does not hold are skipped; if it holds none of those that are named, that is a failure.
-/// Releasing again also releases what the owner has locked again since.
+/// Records that the owner does not hold are skipped; if it holds none of those that are named, that is a
+/// failure. Releasing again also releases what the owner has locked again since.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

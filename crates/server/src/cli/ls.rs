@@ -269,7 +269,7 @@ fn print(lines: &[String]) -> Result<(), Error> {
     Ok(out.flush()?)
 }
 
-/// Waits until nobody reads a pipe that stdout is. For ever, if it is none.
+/// Waits until the pipe that stdout is has no reader. For ever, if it is none.
 async fn reader_gone() {
     // Only its readiness is asked for: it goes on blocking when it is written to.
     let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(pipe::Sender::from_owned_fd_unchecked);

@@ -106,7 +106,7 @@ impl Whose {
     }
 }
 
-/// Ends an owner whom nobody has heard of.
+/// Ends an owner that no caller knows of.
 async fn end(api: &BucketClient, opened: &Value) -> Result<Value, Failure> {
     let [owner, secret] = ["owner", "ownerSecret"].map(|key| opened[key].as_str().unwrap_or_default());
     api.call(Call::delete(&["owners", owner]).secret(secret)).await

@@ -72,7 +72,7 @@ fn stranger(answer: &'static str) -> String {
 }
 
 #[test]
-fn where_a_redirect_leads_is_told() {
+fn an_error_says_where_a_redirect_leads() {
     let url = stranger(
         "HTTP/1.1 301 Moved\r\nlocation: https://u:geheim@there.example/\r\ncontent-length: 0\r\n\r\n",
     );
@@ -117,7 +117,7 @@ fn a_claim_or_an_owner_whose_answer_cannot_be_written_is_given_back() {
 }
 
 #[test]
-fn a_watch_ends_when_nobody_reads_it() {
+fn a_watch_ends_with_its_reader() {
     let server = ServerProcess::start("10s");
     let mut held = holder(&server, "n", "read _");
     let mut watch = lockhouse(&server, &["ls", "--watch", "--json"]).spawn().unwrap();

@@ -344,7 +344,7 @@ async fn a_reclaim_that_is_granted_with_another_token_breaks_the_protocol() {
 }
 
 #[tokio::test]
-async fn a_refused_join_is_told_to_its_requests_and_tried_again_with_the_next_one() {
+async fn a_refused_join_is_reported_to_its_requests_and_tried_again_with_the_next_one() {
     let (client, mut peer) = Client::start(60_000).await;
     let refusal = json!({"type": "error", "code": "quota_exceeded", "field": "agent",
         "rule": "one of at most 3 of a bucket at once", "message": "agent must be one of at most 3", "retryAfterMs": 900});

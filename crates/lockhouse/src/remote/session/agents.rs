@@ -65,8 +65,8 @@ impl State {
         self.agents.contains_key(&agent)
     }
 
-    /// Has an agent join again whose join was refused: what kept it out may be gone. Returns its number in the
-    /// session.
+    /// Has an agent join again whose join was refused: what kept it out may be gone. Returns its number in
+    /// the session.
     pub(crate) fn join_again_if_refused(&mut self, agent: u64) -> u64 {
         // Numbers grow over the session.
         let next = self.last_agent + 1;
@@ -81,8 +81,8 @@ impl State {
         next
     }
 
-    /// Why the agent of the request could not join, if the server has refused a join. The next request has the agent
-    /// join again.
+    /// Why the agent of the request could not join, if the server has refused a join. The next request has
+    /// the agent join again.
     pub(crate) fn refused_join_of(&mut self, id: u64) -> Option<RequestError> {
         let refusal = self.refused_join.clone()?;
         let request = self.key(id).and_then(|key| self.entries.get(&key))?;

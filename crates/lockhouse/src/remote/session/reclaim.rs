@@ -15,8 +15,8 @@
 //!   the deadline passes before there is a new session  lost with it; nothing is asked for
 //!   it came without a ticket, the new server takes no  lost: session ended
 //!   reclaims, or is the old one
-//!   a release was asked for before                     not asked for again; the release has succeeded, as the
-//!                                                      lock was held until then
+//!   a release was asked for before                     not asked for again; the release has succeeded, as
+//!                                                      the lock was held until then
 //!   a release is asked for while the answer is due     sent behind the reclaim, and answered as ever
 //!   the guard is dropped while the answer is due       likewise, without an answer
 //!   the grant had not reached its future yet           asked for again; reported as granted, then perhaps

@@ -69,7 +69,7 @@ pub(crate) struct SessionEnd {
 
 impl SessionEnd {
     /// An end that the server tells of.
-    pub(crate) fn told(loss: Loss) -> Self {
+    pub(crate) fn announced(loss: Loss) -> Self {
         Self { loss, deadline: None, is_seen_in_time: false }
     }
 
@@ -297,8 +297,8 @@ impl State {
                     self.failed(key, error);
                 }
             }
-            // Of all that is sent here only a join is answered so. Its agent is the one whose requests are told that
-            // nobody knows it.
+            // Of all that is sent here only a join is answered so. The requests of its agent are
+            // answered by an error that the agent is unknown.
             ServerEvent::Error { id: None, code, problem, retry_after_ms } => {
                 self.refused_join = Some(refused(code, &problem, retry_after_ms));
             }
@@ -347,7 +347,7 @@ impl State {
     }
 
     pub(crate) fn lost(&mut self, key: u64, loss: Loss) {
-        self.ended(key, &SessionEnd::told(loss));
+        self.ended(key, &SessionEnd::announced(loss));
     }
 
     pub(crate) fn ended(&mut self, key: u64, end: &SessionEnd) {

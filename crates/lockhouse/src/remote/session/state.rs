@@ -476,7 +476,7 @@ impl State {
     /// The session is over and every lock with it. With a failure all pending requests end, too; without,
     /// they are made again in the next session.
     pub(crate) fn end_session(&mut self, loss: Loss, failure: Option<RequestError>) {
-        self.end_session_so(&SessionEnd::told(loss), failure);
+        self.end_session_so(&SessionEnd::announced(loss), failure);
     }
 
     fn end_session_so(&mut self, end: &SessionEnd, failure: Option<RequestError>) {
@@ -496,7 +496,7 @@ impl State {
         let failure = RequestError::Refused(message.to_owned());
         self.end_session(Loss::Denied, Some(failure.clone()));
         // Between two sessions there are requests, too.
-        self.lose_requests(&HashSet::new(), &SessionEnd::told(Loss::Denied), Some(&failure));
+        self.lose_requests(&HashSet::new(), &SessionEnd::announced(Loss::Denied), Some(&failure));
         self.fail_looks_with(&failure);
         self.close();
     }

@@ -24,7 +24,7 @@ pub(crate) fn print(
     }
 }
 
-/// The failure of a command whose answer nobody could read, with what became of what it had made.
+/// The failure of a command whose answer could not be written, with what became of what it had made.
 pub(crate) fn take_back(failure: Failure, undone: Result<Value, Failure>) -> Failure {
     let why = failure.message;
     match undone {

@@ -1,4 +1,4 @@
-//! Secrets from files, where nobody who lists processes can see them.
+//! Secrets from files, which a list of processes does not show.
 
 use std::fmt;
 use std::io::{self, Read};

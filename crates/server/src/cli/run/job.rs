@@ -6,8 +6,8 @@
 //!
 //! The terminal stays with our group until the command reads it or changes its settings: other processes of a
 //! pipeline may need it. Then the system stops the command, as one in the background, and it is given the
-//! terminal and continued. From then on a shell could not stop us by what is typed: when the command stops, we
-//! stop, too, with our whole group, and the shell takes the terminal back.
+//! terminal and continued. From then on a shell could not stop us by what is typed: when the command stops,
+//! we stop, too, with our whole group, and the shell takes the terminal back.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -176,7 +176,7 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// Takes the terminal back for whoever comes after this process, such as the rest of a script.
+    /// Takes the terminal back for the program that comes after this process, such as the rest of a script.
     fn drop(&mut self) {
         if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_of(self.group)) {
             terminal.give_to(getpgrp());

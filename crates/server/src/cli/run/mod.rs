@@ -40,8 +40,9 @@ const SIGNALLED: i32 = 128;
 ///
 /// Waits for the lock, and shows who holds it and how many are ahead. A signal ends the wait.
 ///
-/// The command runs in a process group of its own. Signals that come to `run` are passed on to all of the group.
-/// If the lock is lost meanwhile, the group gets SIGTERM, and SIGKILL if some of it still runs after --kill-after.
+/// The command runs in a process group of its own. Signals that come to `run` are passed on to all of the
+/// group. If the lock is lost meanwhile, the group gets SIGTERM, and SIGKILL if some of it still runs after
+/// --kill-after.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -86,8 +87,8 @@ pub(super) struct Run {
     #[arg(long, conflicts_with_all = ["shared", "if_available"])]
     steal: bool,
 
-    /// Wait at most this long, counted from the start: exit with 69 if the server was not reached by then, with
-    /// 75 if the lock was not granted
+    /// Wait at most this long, counted from the start: exit with 69 if the server was not reached by then,
+    /// with 75 if the lock was not granted
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "steal")]
     timeout: Option<Duration>,
 
@@ -329,8 +330,8 @@ async fn wait(request: Acquiring<'_>, mut line: QueueLine<'_>) -> Result<LockGua
     }
 }
 
-/// The exit code of a bound that was exceeded: by an option, which is wrong usage, or by what is there already,
-/// which may be less the next time.
+/// The exit code of a bound that was exceeded: by an option, which is wrong usage, or by what is there
+/// already, which may be less the next time.
 fn code_of(quota: &Quota) -> u8 {
     match &*quota.field {
         "name" | "metadata" | "client_id" | "max_hold" => USAGE,

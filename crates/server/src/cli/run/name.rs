@@ -18,8 +18,8 @@ pub(super) fn parse(argument: &OsStr, is_json: bool) -> Result<NameBuf, String> 
     }
 }
 
-/// Tells that the name is not the one of the record that is written so, if it is not: a record with a space, say,
-/// has another.
+/// Tells that the name is not the one of the record that is written so, if it is not: a record with a space,
+/// say, has another.
 pub(super) fn other_record(name: &NameBuf) -> Option<String> {
     let (kind, id) = name.as_name().as_str().and_then(|text| text.split_once('/'))?;
     let record = RecordKind::new(kind, LockType::ReadWrite).record(id);

@@ -19,8 +19,8 @@ const LOG_GRACE: Duration = Duration::from_secs(1);
 /// The interval at which the ages are shown anew.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// On a terminal one line, rewritten in place as things change, and erased at the end. Elsewhere a line that is
-/// written once.
+/// On a terminal one line, rewritten in place as things change, and erased at the end. Elsewhere a line that
+/// is written once.
 pub(super) struct QueueLine<'a> {
     connection: &'a Connection,
     name: &'a NameBuf,
@@ -138,7 +138,8 @@ fn erase() {
     _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
 }
 
-/// As much of the line as the terminal has columns for. A terminal that knows no width, which says 0, has enough.
+/// As much of the line as the terminal has columns for. A terminal that knows no width, which says 0, has
+/// enough.
 fn cut(line: &str, columns: usize) -> String {
     // No character is wider than two columns, and none before the first script of wide ones wider than one.
     let width = |c: char| if c < '\u{1100}' { 1 } else { 2 };

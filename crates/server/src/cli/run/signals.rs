@@ -65,7 +65,8 @@ impl Signals {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Waits for a signal that would end this process. Others have no command any more that they could be for.
+    /// Waits for a signal that would end this process. Others have no command any more that they could be
+    /// for.
     pub(super) async fn ending(&mut self) {
         while !would_end(self.next().await.signal) {}
     }
