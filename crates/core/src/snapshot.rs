@@ -1,6 +1,6 @@
 //! Snapshots: all held locks and pending requests, as data.
 
-use crate::{FencingToken, Instant, Mode, Name, NameBuf, OwnerId, Party, SecretSeed};
+use crate::{FencingToken, Instant, Mode, Name, NameBuf, OwnerId, Party, RequestId, SecretSeed};
 
 /// A consistent cut of a lock manager. <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct SnapshotEntry {
     pub name: NameBuf,
     /// Its mode.
     pub mode: Mode,
+    /// The request of a web lock, the same while it is pending and held.
+    pub request: Option<RequestId>,
     /// The party of the request or lock.
     pub party: Party,
     /// The client id of the agent, the label of the owner, or the claimant.

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use lockhouse_core::{FencingToken, HolderKind, LockState, Mode, NameBuf};
+use lockhouse_core::{FencingToken, HolderKind, LockState, Mode, NameBuf, RequestId};
 
 /// A consistent cut of a bucket, possibly out of date by the time it is read.
 /// <https://w3c.github.io/web-locks/#dictdef-lockmanagersnapshot>
@@ -21,6 +21,9 @@ pub struct LockInfo {
     pub name: NameBuf,
     /// Its mode.
     pub mode: Mode,
+    /// A number of its request, if it is a web lock of this process's bucket: the same while it is pending and
+    /// held, and above those of all requests before.
+    pub request: Option<u64>,
     /// In which way it is held or waited for.
     pub kind: HolderKind,
     /// The label of its agent or owner, or the claimant.
@@ -70,6 +73,7 @@ impl LockInfo {
         Self {
             name: entry.name,
             mode: entry.mode,
+            request: entry.request.map(RequestId::serial),
             kind: entry.party.into(),
             client_id: entry.label,
             state: entry.state,

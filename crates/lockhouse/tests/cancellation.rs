@@ -152,7 +152,7 @@ async fn agents_that_end_while_others_wait_never_leave_a_lock_behind() {
                     let waiter = tokio::spawn(async move { locks.request("n").await.map(drop) });
                     let own = agent.locks().request("n").await;
                     if (task + round) % 3 == 0 {
-                        drop(agent);
+                        agent.end();
                         drop(own);
                         _ = waiter.await.unwrap();
                     } else {
@@ -179,7 +179,7 @@ async fn who_waits_is_woken_when_its_agent_ends() {
     while holder.locks().query().await.unwrap().pending.is_empty() {
         tokio::task::yield_now().await;
     }
-    drop(mortal);
+    mortal.end();
     // Time stands still as long as anything else can go on.
     let end = tokio::time::timeout(Duration::from_secs(1), waiter).await.expect("woken").unwrap();
     assert!(matches!(end, Err(RequestError::AgentEnded)), "{end:?}");
@@ -195,7 +195,7 @@ async fn a_future_that_outlives_its_agent_takes_nothing_from_who_came_after() {
     let mut forgotten = Box::pin(async move { locks.request("n").await.map(drop) });
     let polled = std::future::poll_fn(|context| Poll::Ready(forgotten.as_mut().poll(context))).await;
     assert!(polled.is_pending());
-    drop(mortal);
+    mortal.end();
 
     // Takes the place of the request that ended with its agent.
     let locks = holder.locks().clone();

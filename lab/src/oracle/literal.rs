@@ -565,6 +565,7 @@ fn entry(request: &Request, state: LockState, since: Instant, expires: Option<In
     SnapshotEntry {
         name: request.name.clone(),
         mode: request.mode,
+        request: Some(request.id),
         party: Party::Agent(request.agent),
         label: request.client_id.clone(),
         state,
@@ -579,6 +580,7 @@ fn held_entry(name: &NameBuf, token: FencingToken, holder: Holder) -> SnapshotEn
     SnapshotEntry {
         name: name.clone(),
         mode,
+        request: None,
         party,
         label,
         state: LockState::Held(token),

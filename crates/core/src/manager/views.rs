@@ -277,7 +277,8 @@ impl<S: BuildHasher> LockManager<S> {
         let entry = &self.table.entries[slot];
         let Holder { party, label, mode, since, expires, metadata } = self.holder(entry);
         let name = self.table.names[entry.name].name.clone();
-        crate::SnapshotEntry { name, mode, party, label, state, since, expires, metadata }
+        let request = matches!(party, Party::Agent(_)).then_some(RequestId { slot, serial: entry.serial });
+        crate::SnapshotEntry { name, mode, request, party, label, state, since, expires, metadata }
     }
 
     fn metadata(&self, entry: &LockEntry) -> Option<&str> {

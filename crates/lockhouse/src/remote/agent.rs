@@ -8,8 +8,7 @@ use crate::error::RequestError;
 use crate::remote::question::Looking;
 use crate::snapshot::Snapshot;
 
-/// An agent of a connection, as its requests and guards see it.
-#[derive(Clone)]
+/// An agent of a connection. It ends with the last of its handles, requests and guards.
 pub(crate) struct RemoteAgent {
     pub(super) shared: Arc<Shared>,
     pub(super) agent: u64,
@@ -25,6 +24,12 @@ impl RemoteAgent {
 
     pub(crate) fn end(&self) {
         self.shared.with(|state| state.leave(self.agent));
+    }
+}
+
+impl Drop for RemoteAgent {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

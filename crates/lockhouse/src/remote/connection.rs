@@ -38,8 +38,8 @@ impl Connection {
         Self { shared, bucket, api }
     }
 
-    /// A new agent. The agent lives until it is dropped, or the connection is closed; when a session ends, it
-    /// goes on in the next, without the locks that it held unless they could be reclaimed.
+    /// A new agent. The agent lives until it ends as [`Agent`] says, or the connection is closed; when a
+    /// session ends, it goes on in the next, without the locks that it held unless they could be reclaimed.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl Connection {
     /// An agent of a closed connection has ended.
     pub fn agent(&self, client_id: &str) -> Result<Agent, Quota> {
         let agent = self.shared.with(|state| state.join(client_id))?;
-        Ok(Agent::with(Backend::Remote(RemoteAgent { shared: self.shared.clone(), agent })))
+        Ok(Agent::with(Backend::Remote(Arc::new(RemoteAgent { shared: self.shared.clone(), agent }))))
     }
 
     /// The owners of the bucket, which hold offline locks. Owners know no partitions: in all of them the

@@ -7,24 +7,25 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::loss::Loss;
-use crate::remote::session::state::Shared;
+use crate::remote::agent::RemoteAgent;
 
 /// A request or lock at the server: dropping it withdraws the one and releases the other. The drop only
 /// changes the state; the session's task sends the change to the server.
 pub(crate) struct RemoteHold {
-    pub(super) shared: Arc<Shared>,
+    /// Lives as long as this.
+    pub(super) agent: Arc<RemoteAgent>,
     pub(super) id: u64,
 }
 
 impl RemoteHold {
     pub(crate) fn loss(&self) -> Option<Loss> {
-        self.shared.with(|state| state.loss(self.id))
+        self.agent.shared.with(|state| state.loss(self.id))
     }
 
     pub(crate) async fn lost(&self) -> Loss {
         loop {
             // Registered under the mutex, so that no loss can pass unheard between the look and the wait.
-            let heard = self.shared.with(|state| state.listen(self.id).map(Notify::notified_owned));
+            let heard = self.agent.shared.with(|state| state.listen(self.id).map(Notify::notified_owned));
             match heard {
                 Ok(heard) => heard.await,
                 Err(loss) => return loss,
@@ -34,14 +35,14 @@ impl RemoteHold {
 
     /// Releases the lock and waits for the answer.
     pub(crate) async fn release(self) -> Result<(), Loss> {
-        self.shared.with(|state| state.begin_release(self.id));
-        poll_fn(|context| self.shared.with(|state| state.poll_released(self.id, context.waker()))).await
+        self.agent.shared.with(|state| state.begin_release(self.id));
+        poll_fn(|context| self.agent.shared.with(|state| state.poll_released(self.id, context.waker()))).await
     }
 }
 
 impl Drop for RemoteHold {
     fn drop(&mut self) {
-        self.shared.with(|state| state.forget(self.id));
+        self.agent.shared.with(|state| state.forget(self.id));
     }
 }
 

@@ -1,5 +1,6 @@
 //! A request of an agent of a connection, and the lock that it becomes.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use lockhouse_core::{Acquire, FencingToken, NameBuf};
@@ -15,7 +16,7 @@ use crate::whole_millis::whole_millis;
 /// The state of its future.
 #[derive(Debug)]
 pub(crate) struct RemoteRequest {
-    agent: RemoteAgent,
+    agent: Arc<RemoteAgent>,
     name: NameBuf,
     acquire: Acquire,
     options: Box<RequestOptions>,
@@ -36,7 +37,7 @@ enum Stage {
 
 impl RemoteRequest {
     pub(crate) fn new(
-        agent: RemoteAgent,
+        agent: Arc<RemoteAgent>,
         name: NameBuf,
         acquire: Acquire,
         options: Box<RequestOptions>,
@@ -74,9 +75,9 @@ impl RemoteRequest {
             metadata: self.options.metadata.take(),
             max_hold_ms: self.options.max_hold.map(whole_millis),
         };
-        let RemoteAgent { shared, agent } = &self.agent;
+        let RemoteAgent { shared, agent } = &*self.agent;
         let id = shared.with(|state| state.request(*agent, ask))?;
-        Ok(RemoteHold { shared: shared.clone(), id })
+        Ok(RemoteHold { agent: self.agent.clone(), id })
     }
 
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Result<FencingToken, RequestError>> {
@@ -85,7 +86,7 @@ impl RemoteRequest {
         let granted = match over {
             // An abort wins until the lock has been handed over; a timeout loses against a grant.
             Some(RequestError::Aborted) => Poll::Pending,
-            _ => hold.shared.with(|state| state.poll_grant(hold.id, context.waker())),
+            _ => hold.agent.shared.with(|state| state.poll_grant(hold.id, context.waker())),
         };
         let error = match (granted, over) {
             (Poll::Ready(Ok(token)), _) => return Poll::Ready(Ok(token)),

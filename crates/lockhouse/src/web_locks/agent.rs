@@ -11,15 +11,28 @@ use crate::web_locks::backend::Backend;
 use crate::web_locks::local_agent::LocalAgent;
 use crate::web_locks::locks::LockManager;
 
-/// A requester of locks: about the same as a tab or a worker in a browser. Dropping it terminates it: its
-/// requests end, its locks are released. <https://w3c.github.io/web-locks/#agent-integration>
+/// A requester of locks: about the same as a tab or a worker in a browser.
+/// <https://w3c.github.io/web-locks/#agent-integration>
+///
+/// It lives as long as it is of use: as long as there is this value, a clone of its [`LockManager`], a
+/// request or a [`LockGuard`](crate::LockGuard) of it. So a guard holds its lock also if it is all that is
+/// left:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let house = lockhouse::House::new();
+/// let lock = house.bucket("default").agent("worker-1")?.locks().request("report").await?;
+/// assert_eq!(lock.loss(), None);
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Agent {
     locks: LockManager,
 }
 
 impl Bucket {
-    /// A new agent of this process. The agent has no lease: it lives until it is dropped.
+    /// A new agent of this process, which has no lease.
     ///
     /// # Errors
     ///
@@ -48,15 +61,15 @@ impl Agent {
         Self { locks: LockManager { backend } }
     }
 
-    /// The agent's handle for requests and queries, which may be cloned; it is of no more use once the agent
-    /// has ended.
+    /// The agent's handle for requests and queries, which may be cloned.
     pub fn locks(&self) -> &LockManager {
         &self.locks
     }
-}
 
-impl Drop for Agent {
-    fn drop(&mut self) {
+    /// Terminates the agent, as the end of a tab does: its requests end with
+    /// [`AgentEnded`](crate::RequestError::AgentEnded), its locks are lost as
+    /// [`Terminated`](crate::Loss::Terminated) and released.
+    pub fn end(self) {
         self.locks.backend.end();
     }
 }

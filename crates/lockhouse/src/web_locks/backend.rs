@@ -11,14 +11,14 @@ use crate::web_locks::local_agent::LocalAgent;
 pub(crate) enum Backend {
     Local(Arc<LocalAgent>),
     #[cfg(feature = "remote")]
-    Remote(RemoteAgent),
+    Remote(Arc<RemoteAgent>),
 }
 
 impl Backend {
     /// Terminates the agent.
     pub(crate) fn end(&self) {
         match self {
-            Self::Local(agent) => agent.bucket.end(agent.id),
+            Self::Local(agent) => agent.end(),
             #[cfg(feature = "remote")]
             Self::Remote(agent) => agent.end(),
         }

@@ -1,4 +1,4 @@
-//! An agent of this process, as its requests and guards see it.
+//! An agent of this process.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,14 +9,24 @@ use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, RequestError, Unavailable};
 use crate::snapshot::{Holder, Snapshot};
 
-/// An agent of this process, as its requests and guards see it.
+/// An agent of this process. It ends with the last of its handles, requests and guards.
 #[derive(Debug)]
 pub(crate) struct LocalAgent {
     pub(crate) bucket: Arc<Shared>,
     pub(crate) id: AgentId,
 }
 
+impl Drop for LocalAgent {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl LocalAgent {
+    pub(crate) fn end(&self) {
+        self.bucket.end(self.id);
+    }
+
     pub(crate) async fn query(&self) -> Result<Snapshot, RequestError> {
         if !self.bucket.with(|state| state.is_alive(self.id)) {
             return Err(RequestError::AgentEnded);

@@ -28,7 +28,8 @@ macro_rules! behaviours {
             if_available_is_refused_with_the_holders_and_never_queued
             a_steal_notifies_every_victim_and_passes_the_queue
             a_grant_that_was_stolen_before_its_task_ran_is_handed_over_with_its_loss
-            dropping_an_agent_ends_its_requests_and_locks_at_once
+            the_end_of_an_agent_ends_its_requests_and_locks_at_once
+            an_agent_lives_as_long_as_a_guard_or_a_request_of_it
             losing_is_heard_by_every_listener_also_while_it_waits
             a_timeout_gives_up_and_leaves_the_queue
             an_abort_wins_until_the_lock_is_handed_over_and_has_no_effect_after
@@ -175,7 +176,7 @@ pub(crate) async fn a_grant_that_was_stolen_before_its_task_ran_is_handed_over_w
     assert!(victim.fencing_token() < thief.fencing_token());
 }
 
-pub(crate) async fn dropping_an_agent_ends_its_requests_and_locks_at_once(world: &impl World) {
+pub(crate) async fn the_end_of_an_agent_ends_its_requests_and_locks_at_once(world: &impl World) {
     let [a, b, c] = agents(world).await;
     let held = a.locks().request("n").await.unwrap();
     let handle = a.locks().clone();
@@ -183,7 +184,7 @@ pub(crate) async fn dropping_an_agent_ends_its_requests_and_locks_at_once(world:
     let mut waiting = b.locks().request("n").into_future();
     wait(&a, &mut own).await;
     wait(&b, &mut waiting).await;
-    drop(a);
+    a.end();
     assert_eq!(held.lost().await, Loss::Terminated);
     assert_eq!(own.await.unwrap_err(), RequestError::AgentEnded);
     assert_eq!(handle.request("other").await.unwrap_err(), RequestError::AgentEnded);
@@ -191,6 +192,20 @@ pub(crate) async fn dropping_an_agent_ends_its_requests_and_locks_at_once(world:
     drop(waiting.await.unwrap());
     settle(&b).await;
     assert_eq!(counts(&c).await, (0, 0));
+}
+
+pub(crate) async fn an_agent_lives_as_long_as_a_guard_or_a_request_of_it(world: &impl World) {
+    let [observer] = agents(world).await;
+    let key = BucketKey::from("default");
+    let held = world.agent(&key, "short").await.locks().request("n").await.unwrap();
+    let mut waiting = world.agent(&key, "short").await.locks().request("n").into_future();
+    until_waiting(&observer, "n", &mut waiting).await;
+    assert_eq!((held.loss(), counts(&observer).await), (None, (1, 1)));
+    drop(held);
+    let held = waiting.await.unwrap();
+    assert_eq!((held.loss(), counts(&observer).await), (None, (1, 0)));
+    drop(held);
+    while counts(&observer).await != (0, 0) {}
 }
 
 pub(crate) async fn losing_is_heard_by_every_listener_also_while_it_waits(world: &impl World) {

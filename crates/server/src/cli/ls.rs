@@ -299,6 +299,7 @@ mod tests {
 
     fn row(client_id: String, place: u32) -> Row {
         let info = LockInfo {
+            request: None,
             kind: lockhouse::HolderKind::Web,
 
             name: NameBuf::new("n").unwrap(),

@@ -182,6 +182,30 @@ async fn a_query_shows_every_discipline_and_filters_and_pages() {
 }
 
 #[tokio::test]
+async fn pages_show_once_what_is_there_all_the_time_also_if_it_is_granted_meanwhile() {
+    let api = Api::new();
+    let connection = lockhouse::remote::connect(api.server.url()).await.unwrap();
+    let held = connection.agent("first").unwrap().locks().request("n").await.unwrap();
+    let mut waiting = Vec::new();
+    for (client, before) in [("second", 1), ("third", 2), ("fourth", 3)] {
+        let agent = connection.agent(client).unwrap();
+        waiting.push(tokio::spawn(async move { agent.locks().request("n").await.unwrap() }));
+        while api.get("query").await.body["entries"].as_array().unwrap().len() == before {}
+    }
+    let page = async |cursor: &str| {
+        let page = api.get(&format!("query?limit=2{cursor}")).await.body;
+        let clients = page["entries"].as_array().unwrap().iter().map(|entry| entry["clientId"].clone());
+        (clients.collect::<Vec<_>>(), page["next"].as_str().map(|next| format!("&cursor={next}")))
+    };
+    let (first, next) = page("").await;
+    assert_eq!(first, ["first", "second"]);
+    held.release().await.unwrap();
+    let _second = waiting.remove(0).await.unwrap();
+    let (rest, next) = page(&next.unwrap()).await;
+    assert_eq!((rest, next), (vec![json!("third"), json!("fourth")], None));
+}
+
+#[tokio::test]
 async fn what_was_answered_survives_a_kill_and_tokens_go_on_above() {
     let mut api = Api::over(ServerProcess::with_file("500ms"));
     let anna = api.owner("Anna").await;

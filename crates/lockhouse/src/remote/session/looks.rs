@@ -174,6 +174,7 @@ fn info(entry: EntryView<'_>) -> Result<LockInfo, ProtocolViolation> {
         EntryPlace::Queued(place) => LockState::Pending { place: u32::try_from(place).unwrap_or(u32::MAX) },
     };
     Ok(LockInfo {
+        request: None,
         kind: detail.kind,
         name: entry.name,
         mode: entry.mode,

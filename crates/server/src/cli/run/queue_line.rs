@@ -183,6 +183,7 @@ mod tests {
 
     fn entry(client_id: &str, state: LockState) -> LockInfo {
         LockInfo {
+            request: None,
             kind: lockhouse::HolderKind::Web,
 
             name: NameBuf::new("n").unwrap(),

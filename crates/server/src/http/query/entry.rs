@@ -1,13 +1,13 @@
 //! An entry of the tables, as it is sent.
 
-use lockhouse::{FencingToken, LockInfo, LockState};
+use lockhouse::{FencingToken, HolderKind, LockInfo, LockState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::dto::{At, HoldKind, JsonName, ModeWord};
 
 /// What an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum EntryKind {
     Web,
@@ -55,6 +55,10 @@ pub(crate) struct Entry {
     pub(crate) fencing_token: Option<u64>,
     /// What was said of it.
     pub(crate) metadata: Option<String>,
+    /// Tells it from the others of its name and kind as long as it is there: the number of the request or of
+    /// the owner.
+    #[serde(skip)]
+    pub(crate) number: u64,
 }
 
 impl From<LockInfo> for Entry {
@@ -62,6 +66,10 @@ impl From<LockInfo> for Entry {
         let (state, place) = match info.state {
             LockState::Held(_) => (EntryState::Held, None),
             LockState::Pending { place } => (EntryState::Pending, Some(place.into())),
+        };
+        let number = match info.kind {
+            HolderKind::Offline(owner) => owner.get(),
+            _ => info.request.unwrap_or_default(),
         };
         let (kind, owner) = match HoldKind::of(info.kind) {
             (HoldKind::Web, owner) => (EntryKind::Web, owner),
@@ -80,6 +88,7 @@ impl From<LockInfo> for Entry {
             expires_at: info.expires_at.map(At),
             place,
             metadata: info.metadata,
+            number,
         }
     }
 }
@@ -98,6 +107,7 @@ impl From<lockhouse::Assignment> for Entry {
             place: None,
             fencing_token: Some(assignment.fencing_token.get()),
             metadata: None,
+            number: 0,
         }
     }
 }

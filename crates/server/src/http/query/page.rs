@@ -46,12 +46,12 @@ pub(crate) struct Cut {
     pub(crate) after: Option<Position>,
 }
 
-/// The place of an entry in the order of all. For one name: the holders first, then the queue, then the
-/// assignment.
+/// The place of an entry in the order of all, which is the same as long as it is there. For one name: web
+/// locks in the order of their requests, then offline locks, then a claim or an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     name: Vec<u8>,
-    rank: u8,
+    kind: u8,
     number: u64,
 }
 
@@ -95,15 +95,11 @@ impl Cut {
 
 impl Position {
     pub(crate) fn of(entry: &Entry) -> Self {
-        Self {
-            name: entry.name.0.as_name().as_wtf8().to_vec(),
-            rank: entry.state as u8,
-            number: entry.place.or(entry.fencing_token).unwrap_or_default(),
-        }
+        Self { name: entry.name.0.as_name().as_wtf8().to_vec(), kind: entry.kind as u8, number: entry.number }
     }
 
     fn to_cursor(&self) -> String {
-        let mut text = format!("{:02x}{:016x}", self.rank, self.number);
+        let mut text = format!("{:02x}{:016x}", self.kind, self.number);
         // Writing to a string never fails.
         self.name.iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
         text
@@ -116,11 +112,11 @@ impl Position {
             digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or_default()
         };
         let bytes: Vec<u8> = hex.as_bytes().chunks(2).map(byte).collect();
-        let (rank, rest) = bytes.split_first().map_or((0, &[][..]), |(rank, rest)| (*rank, rest));
+        let (kind, rest) = bytes.split_first().map_or((0, &[][..]), |(kind, rest)| (*kind, rest));
         let (number, name) = rest.split_at(rest.len().min(8));
         Self {
             name: name.to_vec(),
-            rank,
+            kind,
             number: number.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
         }
     }
@@ -141,7 +137,7 @@ mod tests {
 
     #[test]
     fn pages_are_in_order_and_every_entry_is_on_one_of_them() {
-        let position = |name: &str, number| Position { name: name.into(), rank: 0, number };
+        let position = |name: &str, number| Position { name: name.into(), kind: 0, number };
         let all: Vec<_> =
             ["b", "a", "", "ab", "c"].into_iter().zip(1..).map(|(name, n)| position(name, n)).collect();
         let mut seen = Vec::new();
@@ -161,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_cursor_survives_its_text_and_any_text_is_a_cursor() {
-        let position = Position { name: vec![0, 255, 7], rank: 2, number: 1 << 52 };
+        let position = Position { name: vec![0, 255, 7], kind: 2, number: 1 << 52 };
         assert!(CURSOR.admits(&position.to_cursor()));
         assert_eq!(Position::parse(&position.to_cursor()), position);
         for text in ["", "00", "ff00", "0102030405060708090a0b"] {
