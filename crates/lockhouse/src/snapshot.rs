@@ -21,8 +21,8 @@ pub struct LockInfo {
     pub name: NameBuf,
     /// Its mode.
     pub mode: Mode,
-    /// A number of its request, if it is a web lock of this process's bucket: the same while it is pending and
-    /// held, and above those of all requests before.
+    /// A number of its request, if it is a web lock of this process's bucket: the same while it is pending
+    /// and held, and above those of all requests before.
     pub request: Option<u64>,
     /// In which way it is held or waited for.
     pub kind: HolderKind,

@@ -84,15 +84,19 @@ pub(crate) fn judge_file(path: &Path) -> anyhow::Result<Findings> {
 ///
 /// As for [`judge_file`].
 pub(crate) fn judge(lines: impl BufRead) -> anyhow::Result<Findings> {
-    judge_history(&History::read(lines)?)
+    let history = History::read(lines)?;
+    if history.acknowledged == 0 {
+        bail!("proves nothing: none of the {} events is a durable acknowledgement", history.events);
+    }
+    judge_history(&history)
 }
 
 /// Judges the events of a history that was never written down; the number of an event stands for that of its
-/// line.
+/// line. It is one of many that were played: nothing in it need have become durable.
 ///
 /// # Errors
 ///
-/// As for [`judge_file`].
+/// As for [`judge_file`], otherwise.
 pub(crate) fn judge_events(events: impl IntoIterator<Item = record::Event>) -> anyhow::Result<Findings> {
     judge_history(&History::of(events)?)
 }
@@ -123,12 +127,8 @@ fn judge_stretch(history: &History, reporter: &Reporter, breaches: &mut Vec<Brea
     }
 }
 
-/// A history without acknowledgements, or without a look at what became of them, would pass whatever the
-/// server did.
+/// A history without a look at what became of its acknowledgements would pass whatever the server did.
 fn refuse_too_little(history: &History) -> anyhow::Result<()> {
-    if history.acknowledged == 0 {
-        bail!("proves nothing: none of the {} events is a durable acknowledgement", history.events);
-    }
     let last_kill = history.kills.last().copied().unwrap_or(0);
     let durable = history.ops.iter().filter(|op| op.gain().is_some_and(|(_, durable)| durable));
     for bucket in durable.map(|op| op.bucket.as_str()).collect::<std::collections::BTreeSet<_>>() {

@@ -10,6 +10,7 @@
 //! gets.
 
 mod claims;
+mod entries;
 mod leases;
 mod offline;
 mod recovery;
@@ -20,10 +21,11 @@ mod void;
 use std::collections::BTreeMap;
 
 use claims::Claim;
+use entries::{entry, held_entry};
 use lockhouse_core::{
     Acquire, AgentId, AssignmentRecord, Change, Command, Effect, FencingToken, Grant, Holder, Instant,
     Limits, LockState, LossReason, Mode, Name, NameBuf, NewRequest, Now, Outcome, OwnerEnd, OwnerId, Party,
-    Refusal, RequestId, Snapshot, SnapshotEntry,
+    Refusal, RequestId, Snapshot,
 };
 use offline::{Owner, Row};
 pub(super) use recovery::DurableState;
@@ -558,35 +560,6 @@ impl Literal {
 fn touch(touched: &mut Vec<NameBuf>, name: &NameBuf) {
     if !touched.contains(name) {
         touched.push(name.clone());
-    }
-}
-
-fn entry(request: &Request, state: LockState, since: Instant, expires: Option<Instant>) -> SnapshotEntry {
-    SnapshotEntry {
-        name: request.name.clone(),
-        mode: request.mode,
-        request: Some(request.id),
-        party: Party::Agent(request.agent),
-        label: request.client_id.clone(),
-        state,
-        since,
-        expires,
-        metadata: request.metadata.clone(),
-    }
-}
-
-fn held_entry(name: &NameBuf, token: FencingToken, holder: Holder) -> SnapshotEntry {
-    let Holder { party, label, mode, since, expires, metadata } = holder;
-    SnapshotEntry {
-        name: name.clone(),
-        mode,
-        request: None,
-        party,
-        label,
-        state: LockState::Held(token),
-        since,
-        expires,
-        metadata,
     }
 }
 

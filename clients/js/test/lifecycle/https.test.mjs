@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { createHash, X509Certificate } from 'node:crypto';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
@@ -29,7 +29,9 @@ if (!native) {
       await first.stop();
       const [cert, key] = ['pem', 'key'].map((end) => join(folder, `lockhouse-self-signed.${end}`));
       const origin = `https://${HOST}:${first.port}`;
-      const args = ['--tls-cert', cert, '--tls-key', key, '--allow-origin', origin];
+      const config = join(folder, 'lockhouse.toml');
+      await writeFile(config, '[tls]\nhsts = "180d"\n');
+      const args = ['--config', config, '--tls-cert', cert, '--tls-key', key, '--allow-origin', origin];
       lab.server = await startServer({ port: first.port, args });
       started.keep(lab.server, () => lab.server.kill());
       assert.equal(lab.server.url, `https://127.0.0.1:${first.port}`);

@@ -36,12 +36,10 @@ impl Bucket {
     ///
     /// Cancel safe.
     pub async fn recovered(&self) {
-        let is_recovering = || self.0.with(|state| state.manager().is_recovering());
-        if !is_recovering() {
-            return;
+        // Registered under the mutex, so that the end cannot pass unheard.
+        while let Some(ended) = self.0.with(|state| state.recovery_end()) {
+            ended.await;
         }
-        let mut changed = self.changed();
-        while is_recovering() && changed.changed().await.is_ok() {}
     }
 }
 

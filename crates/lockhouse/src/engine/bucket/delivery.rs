@@ -197,6 +197,7 @@ impl State {
             Effect::Change(change) => return self.changed(*change),
             Effect::Recovered => {
                 self.retention.recovery_ended();
+                self.wakeups.listeners.push(self.recovered.clone());
                 return;
             }
             Effect::Granted { agent, .. }

@@ -8,6 +8,8 @@ use lockhouse_core::{
     Acquire, AgentId, Command, Effect, Grant, Instant, LockManager, NewAgent, NewRequest, Now, Outcome,
     Refusal, RequestId, RequestStatus,
 };
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::delivery::announcements::Announcements;
@@ -36,6 +38,8 @@ pub(crate) struct State {
     pub(super) inboxes: Vec<Option<Arc<Inbox>>>,
     pub(super) changes: ChangeSignal,
     pub(super) wakeups: Wakeups,
+    /// Wakes those that wait for the end of the recovery, in the order in which they came.
+    pub(super) recovered: Arc<Notify>,
     pub(super) announcements: Announcements,
     /// The changes and messages that wait for the store. Always idle in a bucket that is not durable.
     pub(super) outbox: Outbox<DurableChange, Deferred>,
@@ -83,6 +87,7 @@ impl State {
             inboxes: Vec::new(),
             changes: ChangeSignal::default(),
             wakeups: Wakeups::default(),
+            recovered: Arc::default(),
             announcements: Announcements::default(),
             outbox,
             withheld: Withheld::default(),
@@ -231,6 +236,11 @@ impl State {
 
     pub(crate) fn waiters(&mut self) -> &mut Waiters {
         &mut self.waiters
+    }
+
+    /// Comes with the end of the recovery; none if the bucket does not recover.
+    pub(crate) fn recovery_end(&self) -> Option<OwnedNotified> {
+        self.manager.is_recovering().then(|| self.recovered.clone().notified_owned())
     }
 
     /// Whether a remote agent holds a web lock, or may come back for one.
