@@ -209,7 +209,8 @@ impl Worker {
             self.record_release(server, *op);
         }
         self.held.clear();
-        if self.agent.take().is_some() {
+        if let Some(agent) = self.agent.take() {
+            agent.end();
             server.journal.count("web: agents ended");
         }
     }
