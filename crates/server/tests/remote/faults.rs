@@ -1,5 +1,6 @@
 //! Broken connections.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use lockhouse::remote::{Connection, ConnectionState, connect};
@@ -290,4 +291,52 @@ async fn what_the_server_would_refuse_for_its_size_is_refused_with_the_rule() {
     assert_eq!(connection.agent("one more").unwrap_err().value, "1024 agents");
     drop(agents);
     assert_eq!(agent.locks().request("n").await.unwrap().release().await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_storm_of_short_cuts_finishes_its_work_and_gives_no_token_twice() {
+    const CLIENTS: usize = 64;
+    const PAIRS: usize = 100;
+    let server = server(lease(Duration::from_secs(10))).await;
+    let proxy = Proxy::new(server).await;
+    let cuts = tokio::spawn({
+        let proxy = proxy.clone();
+        async move {
+            let mut storm = tokio::time::interval(Duration::from_millis(450));
+            loop {
+                storm.tick().await;
+                proxy.cut();
+            }
+        }
+    });
+    let clients = (0..CLIENTS).map(|number| {
+        let url = format!("http://{}", proxy.address);
+        tokio::spawn(async move {
+            let connection = loop {
+                // A connection that is cut before the welcome is none.
+                if let Ok(connection) = connect(&url).await {
+                    break connection;
+                }
+            };
+            let agent = connection.agent("a").unwrap();
+            let mut tokens = Vec::new();
+            for _ in 0..PAIRS {
+                // Half of them meet at one name.
+                let name = if number % 2 == 0 { "n".to_owned() } else { format!("n/{number}") };
+                tokens.push(agent.locks().request(&name).await.unwrap().fencing_token());
+            }
+            tokens
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    let finished = async {
+        let mut tokens = HashSet::new();
+        for client in clients {
+            tokens.extend(client.await.unwrap());
+        }
+        tokens
+    };
+    let tokens = tokio::time::timeout(Duration::from_secs(120), finished).await.expect("the clients starve");
+    cuts.abort();
+    assert_eq!(tokens.len(), CLIENTS * PAIRS);
 }

@@ -439,6 +439,11 @@ impl State {
         self.farewell = None;
     }
 
+    /// How many numbered frames have come in the present session.
+    pub(crate) fn received(&self) -> u64 {
+        self.session.as_ref().map_or(0, |session| session.received)
+    }
+
     /// How long the bucket still recovers; zero once it has, as far as the server has said.
     pub(crate) fn recovers_for(&self) -> Duration {
         self.recovers_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))

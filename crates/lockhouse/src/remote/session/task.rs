@@ -54,9 +54,13 @@ impl SessionTask {
         let mut backoff = Backoff::default();
         loop {
             let (begun, heartbeat) = (Instant::now(), self.shared.with(|state| state.heartbeat()));
+            let before = self.shared.with(|state| state.received());
             self.drive(socket).await;
-            // With short leases that is soon, as there is little time to come back, too.
-            if heartbeat.is_some_and(|heartbeat| begun.elapsed() >= heartbeat.min(GOOD)) {
+            // With short leases that is soon, as there is little time to come back, too. One that brought
+            // something new is good at once: where connections are cut soon, the work goes on between the
+            // cuts.
+            let has_brought = self.shared.with(|state| state.received()) > before;
+            if has_brought || heartbeat.is_some_and(|heartbeat| begun.elapsed() >= heartbeat.min(GOOD)) {
                 backoff.reset();
             }
             match self.reconnect(&mut backoff).await {
