@@ -19,19 +19,19 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // Calls of the HTTP API, each tried again as long as that may help and does no harm, by the rules of
 // docs/http.md ("What clients send again"). What becomes of one attempt:
 //
-// | the attempt ends with                                  | then                                                 |
-// |--------------------------------------------------------|------------------------------------------------------|
-// | a success                                              | the call resolves                                    |
-// | no connection                                          | again after a growing pause                          |
-// | a broken connection, silence for 10 s, 504             | its outcome is unknown: a call that may be done      |
-// | `outcome_unknown`, 502, 503 or 504 of a proxy          | twice again after a growing pause, another rejects   |
-// | 503 or `rate_limited`, with a time to come again       | again after that and a growing pause                 |
-// | 409, as the attempt before is still under way          | again after a growing pause                          |
-// | `unauthenticated`, where the key comes of a function   | again with the next key, a second later at least     |
-// | any other problem                                      | the call rejects with it                             |
-// | the problem that says it is done already, after an     | the call resolves: the attempt before did it         |
-// | attempt whose outcome is unknown                       |                                                      |
-// | an abort of the caller's signal, or of the client      | the call rejects with that reason at once            |
+// | the attempt ends with                              | then                                               |
+// |----------------------------------------------------|----------------------------------------------------|
+// | a success                                          | the call resolves                                  |
+// | no connection                                      | again after a growing pause                        |
+// | a broken connection, silence for 10 s, 504         | its outcome is unknown: a call that may be done    |
+// | `outcome_unknown`, 502, 503 or 504 of a proxy      | twice again after a growing pause, another rejects |
+// | 503 or `rate_limited`, with a time to come again   | again after that and a growing pause               |
+// | 409, as the attempt before is still under way      | again after a growing pause                        |
+// | `unauthenticated`, with a key function             | again with the next key, a second later at least   |
+// | any other problem                                  | the call rejects with it                           |
+// | the problem that says it is done already, after an | the call resolves: the attempt before did it       |
+// | attempt whose outcome is unknown                   |                                                    |
+// | an abort of the caller's signal, or of the client  | the call rejects with that reason at once          |
 //
 // A call whose next attempt would come beyond the timeout rejects at once. After an attempt whose outcome is
 // unknown it rejects with that, unless the last answer says what is held. All pauses have jitter, so that

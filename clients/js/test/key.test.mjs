@@ -230,7 +230,7 @@ describe('a function that gives keys that are not taken', () => {
     assert.equal(askedAt.length, spent + 3, 'a key that is taken is asked for with each call');
   });
 
-  test('is asked for nobody whose time is over: the call says what the server said', PATIENCE, async (t) => {
+  test('is asked for no call whose time is over: the call says what the server said', PATIENCE, async (t) => {
     const { key } = source('old');
     const fetch = async () => {
       const body = { code: 'unauthenticated', detail: 'the token has expired' };

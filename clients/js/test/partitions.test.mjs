@@ -94,7 +94,7 @@ describe('partitions', () => {
     assert.equal(await contend(own, embedded, name), false);
   });
 
-  test('WL-109 WL-110 credentialless frames share their partition within a page, and with nobody else', async (t) => {
+  test('WL-109 WL-110 credentialless frames share their partition within a page, and with no other frame', async (t) => {
     const { context, name } = bench(t, lab);
     const own = await openTab(await context(), lab.env, { origin: at['a.example'] });
     const other = await openTab(await context(), lab.env, { origin: at['a.example'] });

@@ -197,17 +197,22 @@ fn names_that_arguments_cannot_hold_are_given_as_json() {
     assert!(text.contains(r#""name":"\ud800\u0000","#), "{text}");
 }
 
+/// The command gets the signal, which has that number here.
+fn is_passed_on(server: &ServerProcess, sent: Signal, number: i32) {
+    let script =
+        format!("trap 'echo got {number}; exit 7' {number}; echo ready; while :; do sleep .02; done");
+    let mut child = holder(server, "n", &script);
+    read_line(&mut child, "ready");
+    signal(&child, sent);
+    read_line(&mut child, &format!("got {number}"));
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
 #[test]
 fn signals_are_passed_on_to_the_command() {
     let server = ServerProcess::start("10s");
     for (sent, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1), (Signal::USR1, 10)] {
-        let script =
-            format!("trap 'echo got {number}; exit 7' {number}; echo ready; while :; do sleep .02; done");
-        let mut child = holder(&server, "n", &script);
-        read_line(&mut child, "ready");
-        signal(&child, sent);
-        read_line(&mut child, &format!("got {number}"));
-        assert_eq!(child.wait().unwrap().code(), Some(7));
+        is_passed_on(&server, sent, number);
     }
     let child = holder(&server, "n", "exec sleep 60");
     signal(&child, Signal::TERM);

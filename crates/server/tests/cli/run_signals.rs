@@ -6,9 +6,10 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use crate::is_passed_on;
 use crate::process::ServerProcess;
 use crate::support::{
-    at_a_terminal, code, holder, lockhouse, pid_of_run, read_line, signal, stderr, stdout, until_childless,
+    at_a_terminal, code, lockhouse, pid_of_run, read_line, signal, stderr, stdout, until_childless,
 };
 
 /// A script that says what it is, with a descendant of its own, and what signal each of them gets; USR1 ends
@@ -52,13 +53,7 @@ fn a_signal_reaches_every_process_of_the_commands_group_once_however_it_is_sent(
 fn signals_that_few_programs_know_are_passed_on_too() {
     let server = ServerProcess::start("10s");
     for (sent, number) in [(Signal::ALARM, 14), (Signal::PROF, 27), (Signal::XCPU, 24), (Signal::IO, 29)] {
-        let script =
-            format!("trap 'echo got {number}; exit 7' {number}; echo ready; while :; do sleep .02; done");
-        let mut child = holder(&server, "n", &script);
-        read_line(&mut child, "ready");
-        signal(&child, sent);
-        read_line(&mut child, &format!("got {number}"));
-        assert_eq!(child.wait().unwrap().code(), Some(7));
+        is_passed_on(&server, sent, number);
     }
 }
 
