@@ -110,7 +110,7 @@ impl Client {
             received: session.received,
         });
         let credential = key.and_then(|key| Credential::new(key.to_owned()));
-        let hello = Hello { credential, client: Some("xtask".into()), resume };
+        let hello = Hello { credential, client: Some("xtask".into()), resume, while_draining: false };
         self.send(Envelope::new(ClientFrame::Hello(hello))).await?;
         let text = self.message().await?;
         let envelope = Envelope::<ServerFrame<'_>>::parse(&text).map_err(|bad| anyhow::anyhow!("{bad}"))?;

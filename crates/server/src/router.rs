@@ -59,7 +59,7 @@ impl Routes {
     pub(crate) fn answer(&self, request: Request) -> Answering {
         let inner = self.0.clone();
         Box::pin(async move {
-            let is_api = http::is_api(request.uri());
+            let uri = request.uri().clone();
             let hsts = inner.tls.as_ref().and_then(|tls| tls.hsts(request.headers()));
             let mut response = match http::find(request.uri().path()) {
                 Some(found) => inner.api.pass(found, request).await,
@@ -68,7 +68,8 @@ impl Routes {
                     Err(never) => match never {},
                 },
             };
-            if is_api {
+            response = http::write_problem(response, uri.path());
+            if http::is_api(&uri) {
                 http::keep_out_of_caches(response.headers_mut());
             }
             if let Some(hsts) = hsts {

@@ -50,6 +50,8 @@ pub struct Hello<'a> {
     pub credential: Option<Credential<'a>>,
     /// The session to resume.
     pub resume: Option<Resume<'a>>,
+    /// Whether a server that drains may begin the session, too.
+    pub while_draining: bool,
 }
 
 /// The session to resume, and its proof.
@@ -188,6 +190,8 @@ struct RawFrame<'a> {
     credential: RawField<'a>,
     #[serde(borrow)]
     resume: RawField<'a>,
+    #[serde(borrow)]
+    while_draining: RawField<'a>,
 }
 
 #[derive(Deserialize)]
@@ -338,7 +342,8 @@ impl<'a> RawFrame<'a> {
             return Err(FrameProblem::with_value("client", &bytes(label.len()), at_most_bytes(LABEL_BYTES)));
         }
         let credential = Credential::read_if_any(self.credential)?;
-        Ok(Hello { client, credential, resume: self.resume.map(resume).transpose()? })
+        let while_draining = field("whileDraining", self.while_draining).flag_or_false()?;
+        Ok(Hello { client, credential, resume: self.resume.map(resume).transpose()?, while_draining })
     }
 
     fn join(&self) -> Result<ClientCall<'a>, Fault> {
@@ -444,6 +449,7 @@ impl Hello<'_> {
             inner.number("received", resume.received);
             inner.end();
         }
+        object.flag_if_set("whileDraining", self.while_draining);
         object.end();
     }
 }

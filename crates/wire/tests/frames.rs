@@ -224,6 +224,7 @@ fn client_meaning(envelope: &Envelope<ClientFrame<'_>>) -> Value {
             json!({
                 "type": "hello", "client": hello.client, "resume": resume,
                 "credential": hello.credential.as_ref().map(Credential::as_str),
+                "whileDraining": hello.while_draining,
             })
         }
         ClientFrame::Numbered { seq, call } => {
@@ -428,9 +429,15 @@ fn client_envelope() -> impl Strategy<Value = Envelope<ClientFrame<'static>>> {
         received,
     });
     let credential = "[!-~]{1,40}".prop_map(|text| Credential::new(text).unwrap());
-    let hello = (prop::option::of(words()), prop::option::of(credential), prop::option::of(resume))
-        .prop_map(|(client, credential, resume)| Hello { client, credential, resume })
-        .prop_filter("too long", |hello| hello.client.as_ref().is_none_or(|label| label.len() <= 128));
+    let hello =
+        (prop::option::of(words()), prop::option::of(credential), prop::option::of(resume), any::<bool>())
+            .prop_map(|(client, credential, resume, while_draining)| Hello {
+                client,
+                credential,
+                resume,
+                while_draining,
+            })
+            .prop_filter("too long", |hello| hello.client.as_ref().is_none_or(|label| label.len() <= 128));
     let frame = prop_oneof![
         6 => (number(), call).prop_map(|(seq, call)| ClientFrame::Numbered { seq, call }),
         2 => hello.prop_map(ClientFrame::Hello),

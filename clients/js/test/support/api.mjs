@@ -31,7 +31,7 @@ class Call {
   refuse(status, code, members = {}, headers = {}) {
     this.reply(
       status,
-      { type: `/problems/${code}`, title: code, status, code, detail: `it is ${code}`, ...members },
+      { type: `../../../problems/${code}`, title: code, status, code, detail: `it is ${code}`, ...members },
       headers,
     );
   }

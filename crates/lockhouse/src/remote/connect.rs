@@ -27,6 +27,7 @@ pub struct Connect {
     partition: Option<String>,
     label: String,
     credentials: Credentials,
+    while_draining: bool,
     timeout: Duration,
     #[cfg(feature = "tls")]
     ca: Option<PathBuf>,
@@ -55,6 +56,7 @@ pub fn connect(url: impl Into<String>) -> Connect {
         partition: None,
         label,
         credentials: Credentials::default(),
+        while_draining: false,
         timeout: TIMEOUT,
         #[cfg(feature = "tls")]
         ca: None,
@@ -111,6 +113,13 @@ impl Connect {
     /// agents are not meant: their requests have a timeout [of their own](crate::Request::timeout).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Connects also to a server that drains, which grants nothing any more: for programs that only
+    /// [look](Connection::query). Others get [`ConnectError::Stopping`] from it.
+    pub fn while_draining(mut self) -> Self {
+        self.while_draining = true;
         self
     }
 
@@ -173,7 +182,8 @@ impl Connect {
         let address = self.address()?;
         let http =
             Http::new(&address, &self.label, self.credentials.clone()).map_err(|error| error.to_string());
-        task::start(address, self.label, self.credentials, Api::new(http, self.timeout)).await
+        task::start(address, self.label, self.credentials, self.while_draining, Api::new(http, self.timeout))
+            .await
     }
 }
 

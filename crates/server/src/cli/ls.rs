@@ -24,6 +24,7 @@ use super::exit::{FAILURE, Failure, complain};
 /// List who holds and who waits.
 ///
 /// Everyone who may connect to a bucket sees all of it. The list may be out of date by the time you read it.
+/// A server that ends is listed, too, while it waits for its holders.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -57,7 +58,8 @@ pub(super) struct Ls {
 
 impl Ls {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let connection = self.target.connect().await?;
+        let connection = self.target.connecting().while_draining().await;
+        let connection = connection.map_err(|error| self.target.failure(error))?;
         let result = if self.watch {
             self.watch(&connection).await
         } else {

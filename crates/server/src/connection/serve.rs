@@ -143,8 +143,9 @@ fn note_end(result: hyper::Result<()>) {
 
 /// Answers the first request with the reason of the refusal, and closes.
 pub(crate) async fn refuse(stream: TcpStream, why: Refused) {
-    let service =
-        service_fn(move |_: hyper::Request<Incoming>| async move { Ok::<_, Infallible>(overloaded(why)) });
+    let service = service_fn(move |request: hyper::Request<Incoming>| async move {
+        Ok::<_, Infallible>(overloaded(why, request.uri().path()))
+    });
     let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
     // The connection closes whether the client takes the answer or not.
     _ = timeout(REFUSED_FOR, connection).await;

@@ -34,6 +34,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 pub(crate) use self::entry::ApiEntry;
+pub(crate) use self::problem::write_problem;
 use self::problem::{Code, Problem};
 pub(crate) use self::request::body::buffer_request;
 pub(crate) use self::route::{Answering, is_api};
@@ -52,10 +53,11 @@ pub(crate) fn keep_out_of_caches(headers: &mut HeaderMap) {
     headers.append(header::VARY, HeaderValue::from_static("authorization, lockhouse-key"));
 }
 
-/// The answer to a connection beyond a bound.
-pub(crate) fn overloaded(why: Refused) -> Response {
+/// The answer to a request for this path on a connection beyond a bound.
+pub(crate) fn overloaded(why: Refused, path: &str) -> Response {
     let why = format!("there are as many connections as are allowed: limits.{why}");
-    Problem::new(Code::Overloaded, why).retry_after(Duration::from_secs(1)).into_response()
+    let problem = Problem::new(Code::Overloaded, why).retry_after(Duration::from_secs(1));
+    write_problem(problem.into_response(), path)
 }
 
 /// The answer to a client that is not admitted.

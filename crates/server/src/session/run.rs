@@ -44,7 +44,12 @@ pub(crate) async fn run(
     }
     let refuse = |code, reason| Farewell::new(WriteQueue::default(), code, reason);
     let phase = state.phases();
-    if *phase.borrow() != Phase::Running {
+    let begins = match *phase.borrow() {
+        Phase::Running => true,
+        Phase::Draining => hello.while_draining,
+        Phase::Stopping => false,
+    };
+    if !begins {
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
     match Session::begin(state, admission, phase).await {
@@ -60,6 +65,7 @@ impl Session {
             return;
         }
         self.welcome(false);
+        self.announce_phase();
         loop {
             match self.attached(&mut connection).await {
                 Parting::Replaced(next) => {

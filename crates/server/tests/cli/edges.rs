@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::process::ServerProcess;
 use crate::support::{bare, code, holder, list, lockhouse, read_line, stderr, stdout};
@@ -55,6 +56,22 @@ fn what_a_terminal_would_obey_or_hide_is_escaped() {
     assert!(stderr(&output).starts_with("lockhouse: busy: held by \"x\\u{200b}y\", 0 waiting"), "{output:?}");
     drop(held.stdin.take());
     held.wait().unwrap();
+}
+
+#[test]
+fn what_is_held_is_listed_while_the_server_waits_for_it_at_its_end() {
+    let mut server = ServerProcess::with_options("10s", &["--drain", "1h"]);
+    let mut held = holder(&server, "job", "read _; true");
+    server.begin_to_end();
+    let begun = Instant::now();
+    while code(&lockhouse(&server, &["run", "other", "--", "true"]).output().unwrap()) != 69 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "locks are granted for ever");
+    }
+    let listed = list(&server);
+    assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&"job".into(), &"held".into()), "{listed}");
+    drop(held.stdin.take());
+    assert_eq!(held.wait().unwrap().code(), Some(0));
+    assert!(server.ended().success());
 }
 
 /// A server of another kind, which answers every request so; its URL.

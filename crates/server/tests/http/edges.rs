@@ -45,7 +45,7 @@ async fn every_failure_is_a_problem_that_leads_to_its_explanation() {
         assert_eq!(answer.outcome(), expected, "{answer:?}");
         assert_eq!(answer.header("content-type"), "application/problem+json");
         assert_eq!(answer.body["status"], answer.status);
-        let explanation = api.get(answer.body["type"].as_str().unwrap()).await;
+        let explanation = api.get(&format!("/{}", answer.text("type").replace("../", ""))).await;
         assert_eq!(
             (explanation.status, explanation.header("content-type")),
             (200, "text/markdown; charset=utf-8")

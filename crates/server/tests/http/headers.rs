@@ -52,6 +52,29 @@ async fn the_place_of_a_new_owner_is_relative_and_survives_a_prefix() {
 }
 
 #[tokio::test]
+async fn the_type_of_a_problem_is_relative_and_survives_a_prefix() {
+    let api = Api::new();
+    let owner = api.owner("Anna").await;
+    for (path, word) in [
+        ("query?limit=0", "invalid"),
+        ("owners/7", "unauthorized"),
+        (&*format!("owners/{}/nothing", owner.id), "not_found"),
+        ("/v1/nothing/at/all/", "not_found"),
+        ("/problems/nothing", "not_found"),
+    ] {
+        let answer = api.get(path).await;
+        assert_eq!(answer.text("code"), word, "{answer:?}");
+        let path =
+            if path.starts_with('/') { path.to_owned() } else { format!("/v1/buckets/default/{path}") };
+        let request = format!("https://proxy.example/locks{path}").parse::<reqwest::Url>().unwrap();
+        let explanation = request.join(&answer.text("type")).unwrap();
+        assert_eq!(explanation.as_str(), format!("https://proxy.example/locks/problems/{word}"));
+        let explained = api.get(explanation.path().strip_prefix("/locks").unwrap()).await;
+        assert_eq!(explained.status, 200);
+    }
+}
+
+#[tokio::test]
 async fn an_answer_says_how_long_its_connection_may_be_idle() {
     let api = Api::new();
     assert_eq!(api.get("query").await.header("keep-alive"), "timeout=75");

@@ -194,6 +194,13 @@ impl ServerProcess {
         self.start_again();
     }
 
+    /// SIGTERM; returns at once.
+    #[allow(dead_code, reason = "not every test that has a server looks at its drain")]
+    pub(crate) fn begin_to_end(&self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
     /// SIGTERM; returns when it has ended, with whether it went well.
     #[allow(dead_code, reason = "not every test that has a server ends it")]
     pub(crate) fn terminate(&mut self) -> bool {

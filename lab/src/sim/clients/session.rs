@@ -142,7 +142,7 @@ impl Session {
         if resume.is_some() {
             life.server.journal.count("web: connects again");
         }
-        let hello = Hello { credential: None, client: None, resume };
+        let hello = Hello { resume, ..Hello::default() };
         let hello = Envelope::new(ClientFrame::Hello(hello)).to_text();
         self.connection = Some(Connection::open(life, &self.place, &self.announced, hello, random));
     }

@@ -222,13 +222,18 @@ impl Shared {
 /// The operations of the session's task.
 impl State {
     /// The first frame of a connection.
-    pub(crate) fn hello(&self, label: &str, credential: Option<Credential<'_>>) -> String {
+    pub(crate) fn hello(
+        &self,
+        label: &str,
+        credential: Option<Credential<'_>>,
+        while_draining: bool,
+    ) -> String {
         let resume = self.session.as_ref().or(self.farewell.as_ref()).map(|session| Resume {
             session: session.id.as_str().into(),
             secret: session.secret.as_str().into(),
             received: session.received,
         });
-        let hello = Hello { client: Some(label.into()), credential, resume };
+        let hello = Hello { client: Some(label.into()), credential, resume, while_draining };
         Envelope::new(ClientFrame::Hello(hello)).to_text()
     }
 

@@ -31,11 +31,12 @@ pub(crate) async fn start(
     address: Address,
     label: String,
     credentials: Credentials,
+    while_draining: bool,
     api: Arc<Api>,
 ) -> Result<Connection, ConnectError> {
     let shared = Arc::new(Shared::new());
     let bucket = address.bucket();
-    let task = SessionTask { shared: shared.clone(), address, label, credentials };
+    let task = SessionTask { shared: shared.clone(), address, label, credentials, while_draining };
     let connection = Connection::new(shared, bucket, api);
     let socket = task.connect().await?;
     tokio::spawn(task.run(socket));
@@ -47,6 +48,7 @@ struct SessionTask {
     address: Address,
     label: String,
     credentials: Credentials,
+    while_draining: bool,
 }
 
 impl SessionTask {
@@ -177,7 +179,7 @@ impl SessionTask {
         let credential = self.credentials.show()?;
         let mut socket = socket::open(&self.address).await?;
         let moment = Moment::now();
-        let hello = self.shared.with(|state| state.hello(&self.label, credential));
+        let hello = self.shared.with(|state| state.hello(&self.label, credential, self.while_draining));
         let sent = socket.send(Message::text(hello)).await;
         sent.map_err(|error| self.no_server(error.to_string()))?;
         let text = socket::receive(&mut socket).await.map_err(|over| self.no_welcome(&over))?;

@@ -85,10 +85,6 @@ impl Target {
         }
     }
 
-    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
-        self.try_connect().await.map_err(|error| self.failure(error))
-    }
-
     /// Connects once.
     pub(crate) async fn try_connect(&self) -> Result<Connection, ConnectError> {
         self.connecting().await

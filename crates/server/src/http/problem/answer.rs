@@ -26,9 +26,9 @@ pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 #[serde(rename_all = "camelCase")]
 #[schema(description = "What went wrong (RFC 9457). A member that does not apply is absent.")]
 pub(crate) struct Problem {
-    /// Where the code is explained, relative to the server.
+    /// Where the code is explained, relative to the URL of the request.
     #[serde(rename = "type")]
-    #[schema(format = "uri-reference", example = "/problems/locked")]
+    #[schema(format = "uri-reference", example = "../../../../problems/locked")]
     kind: String,
     /// The same in a few words, equal for all problems of the code.
     #[schema(example = "Locked by somebody else")]
@@ -89,24 +89,48 @@ pub(crate) struct Problem {
     with_key: Option<Duration>,
 }
 
-/// A problem whose request may be sent again if it has an `Idempotency-Key`, as an extension of the response.
+/// The problem of a response that has no body yet, as an extension of the response.
 #[derive(Clone)]
-struct RetryWithKey(Box<Problem>, Duration);
+struct Unwritten(Box<Problem>);
 
 /// The same problem, for a request that has an `Idempotency-Key`: if that makes it harmless to send the
 /// request again, the problem says when.
 pub(crate) fn advise_with_key(mut response: Response) -> Response {
     match response.extensions_mut().remove() {
-        Some(RetryWithKey(problem, pause)) => problem.retry_after(pause).into_response(),
+        Some(Unwritten(problem)) => match problem.with_key {
+            Some(pause) => problem.retry_after(pause).into_response(),
+            None => problem.into_response(),
+        },
         None => response,
     }
 }
 
+/// Writes the body of a problem that answers a request for this path. The `type` is relative to it, so that
+/// the reference leads to the explanation also behind a proxy that adds a prefix to all paths.
+pub(crate) fn write_problem(mut response: Response, path: &str) -> Response {
+    let Some(Unwritten(mut problem)) = response.extensions_mut().remove() else {
+        return response;
+    };
+    let word = problem.code.kind().word;
+    problem.kind = match path.bytes().filter(|byte| *byte == b'/').count() {
+        // No route is as deep; a reference to the root of so many levels would make answers long.
+        levels if levels > MAX_LEVELS => format!("/problems/{word}"),
+        levels => "../".repeat(levels.saturating_sub(1)) + "problems/" + word,
+    };
+    let body = serde_json::to_vec(&problem).expect("a problem has nothing that JSON cannot hold");
+    // axum notes the length of the empty body.
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    response.map(|_| body.into())
+}
+
+/// The deepest path from which a problem refers upwards.
+const MAX_LEVELS: usize = 16;
+
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Box<Self> {
-        let CodeInfo { word, status, title, .. } = code.kind();
+        let CodeInfo { status, title, .. } = code.kind();
         Box::new(Self {
-            kind: format!("/problems/{word}"),
+            kind: String::new(),
             title,
             status: status.as_u16(),
             detail: detail.into(),
@@ -242,14 +266,14 @@ impl From<Violation> for Box<Problem> {
     }
 }
 
+/// Without the body, which [`write_problem`] writes where the path of the request is known.
 impl IntoResponse for Box<Problem> {
-    fn into_response(mut self) -> Response {
+    fn into_response(self) -> Response {
         let status = self.code.status();
         // The caller's value is not repeated: it may be a secret in the wrong place.
         let detail = status.is_server_error().then_some(&*self.detail);
         tracing::debug!(%status, title = self.title, field = self.field, detail, "a request is answered with a problem");
-        let body = serde_json::to_vec(&self).expect("a problem has nothing that JSON cannot hold");
-        let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response();
+        let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)]).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(ms) = self.retry_after_ms {
@@ -267,9 +291,7 @@ impl IntoResponse for Box<Problem> {
         if let Some(refused) = self.code.refused() {
             response.extensions_mut().insert(refused);
         }
-        if let Some(pause) = self.with_key.take() {
-            response.extensions_mut().insert(RetryWithKey(self, pause));
-        }
+        response.extensions_mut().insert(Unwritten(self));
         response
     }
 }
@@ -304,6 +326,23 @@ mod tests {
         assert_eq!(retry(&advise_with_key(unknown().never_again().into_response())), None);
         let refused = Box::<Problem>::from(StoreError::Fenced).into_response();
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "nothing has happened");
+    }
+
+    #[tokio::test]
+    async fn the_type_leads_from_every_path_to_the_explanation_behind_a_prefix_too() {
+        let deep = format!("/v1/{}", "x/".repeat(40));
+        for (path, expected) in [
+            ("/v1/buckets/default/claims", "../../../problems/busy"),
+            ("/v1/buckets/default/owners/7/locks", "../../../../../problems/busy"),
+            ("/openapi.json", "problems/busy"),
+            ("*", "problems/busy"),
+            (&*deep, "/problems/busy"),
+        ] {
+            let response = write_problem(Problem::new(Code::Busy, "").into_response(), path);
+            let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body["type"], expected, "{path}");
+        }
     }
 
     #[test]
