@@ -160,6 +160,7 @@ stories! {
     an_owner_ends_at_its_longest_life_whatever_it_does
     a_longest_life_is_over_before_the_timeout_comes
     an_owner_with_more_locks_than_fit_ends_in_parts
+    a_steal_of_a_void_lock_leaves_the_waiters_waiting
     release_all_of_more_locks_than_fit_is_done_in_parts
     a_release_of_more_locks_than_fit_is_done_in_parts
     void_locks_survive_a_restart_as_they_were

@@ -90,13 +90,49 @@ fn all_that_waits_counts_until_its_group_is_durable() {
     assert_eq!(outbox.bytes(), 2 * one, "in each group that it is in");
     assert_eq!(outbox.hold_behind_all("snapshot"), None);
     assert_eq!(outbox.bytes(), 2 * one + "snapshot".len());
+    assert_eq!(outbox.notice_bytes(), "snapshot".len());
     outbox.charge(0, 5);
     outbox.take(1, &mut Vec::new());
     assert_eq!(outbox.bytes(), 2 * one + "snapshot".len() + 5, "changes that were sent are still there");
     outbox.committed();
-    assert_eq!(outbox.bytes(), one + "snapshot".len());
-    assert_eq!(commit(&mut outbox, 1), ["snapshot"]);
+    assert_eq!((outbox.bytes(), outbox.notice_bytes()), (one + "snapshot".len(), "snapshot".len()));
+    assert!(!announce(&mut outbox, &long, "later"));
+    assert_eq!(outbox.notice_bytes(), "snapshot".len() + "later".len());
+    assert_eq!(commit(&mut outbox, 1), ["snapshot", "later"]);
     assert_forgot_everything(&outbox);
+}
+
+#[test]
+fn the_notices_of_a_group_stop_counting_while_others_wait() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a"]);
+    command(&mut outbox, &["b"]);
+    assert!(!announce(&mut outbox, "a", "first"));
+    assert!(!announce(&mut outbox, "b", "second one"));
+    assert_eq!(outbox.notice_bytes(), "first".len() + "second one".len());
+    assert_eq!(commit(&mut outbox, 1), ["first"]);
+    assert_eq!(outbox.notice_bytes(), "second one".len());
+}
+
+#[test]
+fn a_budget_is_used_up_to_its_end() {
+    let mut outbox = outbox();
+    ["a", "b", "c"].iter().for_each(|name| command(&mut outbox, &[name]));
+    let mut taken = Vec::new();
+    outbox.take(2, &mut taken);
+    assert_eq!(taken.len(), 2);
+}
+
+#[test]
+fn groups_are_numbered_on_where_the_store_was_lost() {
+    let mut outbox = outbox();
+    ["a", "b", "c"].iter().for_each(|name| command(&mut outbox, &[name]));
+    assert!(!announce(&mut outbox, "c", "lost"));
+    commit(&mut outbox, 1);
+    let last = outbox.last();
+    assert_eq!(outbox.fenced(), ["lost"]);
+    command(&mut outbox, &["a"]);
+    assert_eq!(outbox.last(), last + 1);
 }
 
 #[test]
