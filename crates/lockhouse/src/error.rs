@@ -197,13 +197,21 @@ pub struct Quota {
 }
 
 impl Quota {
-    fn new(field: &str, value: impl Into<String>, rule: impl Into<String>) -> Self {
+    pub(crate) fn new(field: &str, value: impl Into<String>, rule: impl Into<String>) -> Self {
         Self { field: field.to_owned(), value: value.into(), rule: rule.into() }
     }
 
     /// A quota error: so many bytes where fewer are allowed.
     pub(crate) fn bytes(field: &str, bytes: usize, limit: usize) -> Self {
         Self::new(field, format!("{bytes} bytes"), format!("at most {limit} bytes are allowed"))
+    }
+
+    /// Whether the label of an owner or a claimant has something to show to others.
+    pub(crate) fn check_label(field: &str, label: &str) -> Result<(), Self> {
+        if label.is_empty() {
+            return Err(Self::new(field, "0 bytes", "at least 1 byte is needed"));
+        }
+        Ok(())
     }
 
     /// A longest hold that is none.

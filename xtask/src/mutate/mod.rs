@@ -42,6 +42,7 @@ const SUBJECTS: [Subject; 2] = [
             "--test=accounting",
             "--test=invariants",
             "--test=determinism",
+            "--test=expiry",
             "--test=memory",
         ],
     },

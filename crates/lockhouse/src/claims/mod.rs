@@ -15,7 +15,7 @@ use lockhouse_core::{FencingToken, Name, NameBuf};
 use crate::claims::error::ClaimError;
 use crate::claims::info::{Assignment, ClaimInfo};
 use crate::engine::bucket::Bucket;
-use crate::error::{NotSupported, StoreError};
+use crate::error::{NotSupported, Quota, StoreError};
 use crate::location::{BucketLocation, call_at};
 use crate::name_arg::NameArg;
 use crate::secret::Secret;
@@ -72,6 +72,16 @@ struct Terms {
     idempotency_key: Option<String>,
 }
 
+impl Terms {
+    fn check(&self) -> Result<(), Quota> {
+        let key_bytes = self.idempotency_key.as_ref().map_or(0, String::len);
+        if key_bytes > NewClaim::KEY_BYTES {
+            return Err(Quota::bytes("idempotency_key", key_bytes, NewClaim::KEY_BYTES));
+        }
+        Quota::check_label("claimant", &self.claimant)
+    }
+}
+
 /// A claim, as its claimant sees it. Dropping it changes nothing: it lasts until it is released, made final,
 /// or over.
 #[derive(Clone, Debug)]
@@ -116,7 +126,8 @@ impl Claims {
         Self { location }
     }
 
-    /// Claims a resource at once or not at all, for `ttl` unless it is renewed.
+    /// Claims a resource at once or not at all, for `ttl` unless it is renewed. The claimant has from 1 to 256
+    /// bytes.
     ///
     /// # Errors
     ///
@@ -262,6 +273,9 @@ impl Claims {
 }
 
 impl NewClaim {
+    /// The most bytes of an idempotency key.
+    pub const KEY_BYTES: usize = 256;
+
     /// Something to show to others.
     pub fn metadata(mut self, metadata: impl Into<String>) -> Self {
         self.terms.metadata = Some(metadata.into());
@@ -270,7 +284,7 @@ impl NewClaim {
 
     /// A caller that claims the same resource for the same claimant with the same key gets the same claim, as
     /// long as it lives: for callers that never got the answer. Make the key hard to guess, as it is as good
-    /// as the token.
+    /// as the token. At most [`KEY_BYTES`](Self::KEY_BYTES).
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.terms.idempotency_key = Some(key.into());
         self
@@ -278,6 +292,7 @@ impl NewClaim {
 
     async fn make(self) -> Result<Claim, ClaimError> {
         let resource = self.resource.map_err(ClaimError::NotSupported)?;
+        self.terms.check().map_err(ClaimError::Quota)?;
         call_at!(&self.claims.location, local::claim | remote::claim, (resource, self.terms))
     }
 }

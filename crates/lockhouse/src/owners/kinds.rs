@@ -1,9 +1,12 @@
 //! Kinds of record, and the modes that lock one of them: the lock type belongs to the kind, not to the call.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 use lockhouse_core::{Mode, Name, NameBuf};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::error::Quota;
 
 /// How the records of a kind are locked. <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 ///
@@ -40,7 +43,7 @@ impl LockType {
     }
 }
 
-/// A kind of record, such as customers.
+/// A kind of record, such as customers. Its name has from 1 to [`NAME_CHARS`](Self::NAME_CHARS) characters.
 ///
 /// ```
 /// use lockhouse::{LockType, RecordKind};
@@ -55,11 +58,13 @@ pub struct RecordKind {
     lock_type: LockType,
 }
 
-/// A record, found by its id: locking it needs no load.
+/// A record, found by its id of 1 to [`ID_CHARS`](Self::ID_CHARS) characters: locking it needs no load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     name: NameBuf,
     lock_type: LockType,
+    /// The bound that the name of its kind or its id breaks, if one does.
+    broken: Option<Box<Quota>>,
 }
 
 /// A record, and the purpose for which it is wanted.
@@ -71,21 +76,29 @@ pub struct Wanted {
 }
 
 impl RecordKind {
+    /// The most characters of its name.
+    // No kind and id together, percent-encoded, are longer than a name may be.
+    pub const NAME_CHARS: usize = 64;
+
     /// The kind of that name; equal ids of different kinds are different records.
     pub fn new(name: impl Into<String>, lock_type: LockType) -> Self {
         Self { name: name.into(), lock_type }
     }
 
-    /// The record with that id.
+    /// The record with that id. A kind or an id that is empty or too long is refused where the record is
+    /// locked, with [`LockError::Quota`](crate::LockError::Quota).
     pub fn record(&self, id: impl Display) -> Record {
+        let id = id.to_string();
         let escape = |text| utf8_percent_encode(text, &RESERVED);
-        let mut text = format!("{}/{}", escape(&self.name), escape(&id.to_string()));
+        let mut text = format!("{}/{}", escape(&self.name), escape(&id));
         if text.starts_with('-') {
             // Such names are reserved.
             text.replace_range(..1, "%2D");
         }
         let name = NameBuf::new(&text).expect("a leading hyphen was escaped");
-        Record { name, lock_type: self.lock_type }
+        let checked = within("kind", &self.name, 1..=Self::NAME_CHARS);
+        let broken = checked.and_then(|()| within("id", &id, 1..=Record::ID_CHARS)).err().map(Box::new);
+        Record { name, lock_type: self.lock_type, broken }
     }
 
     /// The record with that id, to be read.
@@ -100,6 +113,9 @@ impl RecordKind {
 }
 
 impl Record {
+    /// The most characters of an id.
+    pub const ID_CHARS: usize = 256;
+
     /// To be read.
     pub fn for_read(&self) -> Wanted {
         Wanted { record: self.clone(), intent: Intent::Read }
@@ -141,6 +157,24 @@ impl Wanted {
     pub fn mode(&self) -> Option<Mode> {
         self.record.lock_type.mode(self.intent)
     }
+}
+
+/// The locks that these records need.
+pub(crate) fn needed_locks(wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<(Wanted, Mode)>, Quota> {
+    let needed = wanted.into_iter().filter_map(|wanted| match &wanted.record.broken {
+        Some(broken) => Some(Err((**broken).clone())),
+        None => wanted.mode().map(|mode| Ok((wanted, mode))),
+    });
+    needed.collect()
+}
+
+fn within(field: &str, text: &str, chars: RangeInclusive<usize>) -> Result<(), Quota> {
+    let count = text.chars().count();
+    if chars.contains(&count) {
+        return Ok(());
+    }
+    let rule = format!("from {} to {} characters are allowed", chars.start(), chars.end());
+    Err(Quota::new(field, format!("{count} characters"), rule))
 }
 
 /// The characters that are escaped: all but those that RFC 3986 calls unreserved.

@@ -15,10 +15,10 @@ use std::time::{Duration, SystemTime};
 use lockhouse_core::{Acquired, FencingToken, Mode, Name, OwnerId, Unlock};
 
 use crate::engine::bucket::Bucket;
-use crate::error::StoreError;
+use crate::error::{Quota, StoreError};
 use crate::location::{BucketLocation, call_at};
 use crate::owners::error::{LockError, OwnerError};
-use crate::owners::kinds::Wanted;
+use crate::owners::kinds::{Wanted, needed_locks};
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
 use crate::secret::Secret;
 
@@ -81,7 +81,8 @@ impl Owners {
         Self { location }
     }
 
-    /// Begins an owner that others see as `label`, and that ends once it was silent for `ttl`.
+    /// Begins an owner that others see as `label`, and that ends once it was silent for `ttl`. The label has
+    /// from 1 to 256 bytes.
     ///
     /// # Errors
     ///
@@ -123,6 +124,7 @@ impl NewOwner {
     }
 
     async fn open(self) -> Result<Owner, OwnerError> {
+        Quota::check_label("label", &self.label).map_err(OwnerError::Quota)?;
         call_at!(&self.location, local::open | remote::open, (&self))
     }
 }
@@ -182,8 +184,8 @@ impl Owner {
         wanted: impl IntoIterator<Item = Wanted>,
         metadata: Option<&str>,
     ) -> Result<Vec<OfflineLock>, LockError> {
-        let wanted: Vec<_> = wanted.into_iter().filter_map(|wanted| Some((wanted.mode()?, wanted))).collect();
-        let names: Vec<_> = wanted.iter().map(|(mode, wanted)| (wanted.name(), *mode)).collect();
+        let needed = needed_locks(wanted).map_err(LockError::Quota)?;
+        let names: Vec<_> = needed.iter().map(|(wanted, mode)| (wanted.name(), *mode)).collect();
         self.lock_names(&names, metadata).await
     }
 

@@ -4,7 +4,7 @@ use lockhouse_core::{Acquired, FencingToken, Name, NameBuf, Unlock};
 
 use crate::error::StoreError;
 use crate::owners::error::LockError;
-use crate::owners::kinds::Wanted;
+use crate::owners::kinds::{Wanted, needed_locks};
 use crate::owners::lock::{Acquisition, OfflineLock};
 use crate::owners::{Owner, Undo};
 
@@ -157,8 +157,8 @@ impl Step<'_> {
         &mut self,
         wanted: impl IntoIterator<Item = Wanted>,
     ) -> Result<Vec<OfflineLock>, LockError> {
-        let wanted: Vec<_> = wanted.into_iter().filter_map(|wanted| Some((wanted.mode()?, wanted))).collect();
-        let names: Vec<_> = wanted.iter().map(|(mode, wanted)| (wanted.name(), *mode)).collect();
+        let needed = needed_locks(wanted).map_err(LockError::Quota)?;
+        let names: Vec<_> = needed.iter().map(|(wanted, mode)| (wanted.name(), *mode)).collect();
         let undo = &mut self.undo;
         let owner = undo.owner().clone();
         let locks = owner.lock_noting(&names, None, |granted| undo.note(granted)).await?;

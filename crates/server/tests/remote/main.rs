@@ -5,6 +5,7 @@
 mod auth;
 #[path = "../../../lockhouse/tests/behaviour/mod.rs"]
 mod behaviour;
+mod bounds;
 mod cancel;
 mod faults;
 mod hostile;

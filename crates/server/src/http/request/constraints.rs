@@ -1,7 +1,7 @@
 //! The constraints of members and parameters, each in one place, for the reading of requests and for the
 //! OpenAPI document.
 
-use lockhouse::Limits;
+use lockhouse::{Limits, NewClaim, Record, RecordKind};
 use lockhouse_wire as wire;
 use lockhouse_wire::decode::{Form, Number, Text, Unit};
 
@@ -48,10 +48,9 @@ pub(crate) const OWNER: Text = Text::new(1, 16, Unit::Byte, "17").with_form(DIGI
 pub(crate) const RESOURCE: Text =
     Text::new(0, LIMITS.name_units, Unit::Half, "seat/12a").with_form(UNRESERVED);
 pub(crate) const PREFIX: Text = Text::new(0, LIMITS.name_units, Unit::Half, "seat/");
-// The bound ensures that no pair of them, percent-encoded, is longer than a name may be.
-pub(crate) const KIND: Text = Text::new(1, 64, Unit::Character, "customer");
-pub(crate) const ID: Text = Text::new(1, 256, Unit::Character, "42");
-pub(crate) const CLAIM_KEY: Text = Text::new(0, 256, Unit::Byte, "order 4711");
+pub(crate) const KIND: Text = Text::new(1, RecordKind::NAME_CHARS, Unit::Character, "customer");
+pub(crate) const ID: Text = Text::new(1, Record::ID_CHARS, Unit::Character, "42");
+pub(crate) const CLAIM_KEY: Text = Text::new(0, NewClaim::KEY_BYTES, Unit::Byte, "order 4711");
 pub(crate) const SECRET: Text = Text::new(1, 256, Unit::Byte, "q7mC…");
 pub(crate) const IDEMPOTENCY_KEY: Text =
     Text::new(1, 255, Unit::Byte, "9f1c6c5e-6c0b-4b0e-8f3c-0e6f0f3c6a55").with_form(VISIBLE);
