@@ -11,7 +11,7 @@ const file = new URL('../../../protocol/vectors/bounds.json', import.meta.url);
 const { bounds } = JSON.parse(await readFile(file, 'utf8'));
 
 /** A text of that length in the unit of the bound, or the number. */
-function valueOf({ unit }, length) {
+function sampleOf({ unit }, length) {
   if (unit === 'millisecond') return length;
   if (unit === 'character') return '\u{1d54f}'.repeat(length);
   const [long, short] = unit === 'byte' ? ['\u00e9', 'x'] : ['\u{1d54f}', 'x'];
@@ -59,7 +59,7 @@ describe('the bounds of what callers name', () => {
     const values = [[least, true], [most, true], [most + 1, false], ...(least > 0 ? [[least - 1, false]] : [])];
     for (const [length, isAllowed] of values) {
       test(`${of} of ${length} is ${isAllowed ? 'allowed' : 'refused'}`, async () => {
-        const refusal = await call(of, valueOf(bound, length)).then(
+        const refusal = await call(of, sampleOf(bound, length)).then(
           () => undefined,
           (error) => error,
         );

@@ -206,7 +206,7 @@ impl Sessions {
             Err(OwnerError::Unknown | OwnerError::WrongSecret) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let (true, Some(info)) = (owner.touch().await?, owner.info().await?) else { return Ok(None) };
+        let Some(info) = owner.info().await? else { return Ok(None) };
         Ok(self.bind(owner, &info.label))
     }
 

@@ -67,6 +67,15 @@ impl Drop for EndOnDrop<'_> {
 }
 
 pub(super) async fn resume(bucket: &Arc<Shared>, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
+    let owner = identify(bucket, id, secret).await?;
+    if touch(bucket, &owner).await? { Ok(owner) } else { Err(OwnerError::Unknown) }
+}
+
+pub(super) async fn identify(
+    bucket: &Arc<Shared>,
+    id: OwnerId,
+    secret: &Secret,
+) -> Result<Owner, OwnerError> {
     let seed = bucket.look_at(|manager| manager.owner(id).map(|owner| owner.seed))?;
     let expected = seed.ok_or(OwnerError::Unknown).and_then(|seed| secret_of(bucket, id, seed));
     match expected {
@@ -168,6 +177,7 @@ fn in_commands(locks: &[Acquisition]) -> Vec<Vec<lockhouse_core::GrantToUndo<'_>
 }
 
 pub(super) async fn locks(bucket: &Arc<Shared>, owner: &Owner) -> Result<Vec<OfflineLock>, StoreError> {
+    touch(bucket, owner).await?;
     bucket.execute_read(|manager| manager.locks_of(owner.id).map(OfflineLock::from).collect()).await
 }
 
@@ -176,6 +186,7 @@ pub(super) async fn has_lock(
     owner: &Owner,
     name: Name<'_>,
 ) -> Result<Option<OfflineLock>, StoreError> {
+    touch(bucket, owner).await?;
     bucket.execute_read(|manager| manager.lock_of(owner.id, name).map(OfflineLock::from)).await
 }
 
@@ -186,6 +197,11 @@ pub(super) async fn touch(bucket: &Arc<Shared>, owner: &Owner) -> Result<bool, S
 }
 
 pub(super) async fn info(bucket: &Arc<Shared>, owner: &Owner) -> Result<Option<OwnerInfo>, StoreError> {
+    touch(bucket, owner).await?;
+    look(bucket, owner.id).await
+}
+
+pub(super) async fn look(bucket: &Arc<Shared>, id: OwnerId) -> Result<Option<OwnerInfo>, StoreError> {
     let describe = |owner: lockhouse_core::OwnerView<'_>| OwnerInfo {
         label: owner.label.to_owned(),
         metadata: owner.metadata.map(str::to_owned),
@@ -196,7 +212,7 @@ pub(super) async fn info(bucket: &Arc<Shared>, owner: &Owner) -> Result<Option<O
     };
     // While the owner lives: its beginning is durable, and the changes with its activity are never written.
     // Its end is reported once that is durable.
-    let seen = bucket.look_at(|manager| manager.owner(owner.id).map(describe))?;
+    let seen = bucket.look_at(|manager| manager.owner(id).map(describe))?;
     if seen.is_none() {
         bucket.execute_read(|_| ()).await?;
     }

@@ -10,7 +10,7 @@ pub(crate) mod transaction;
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use lockhouse_core::{Acquired, FencingToken, Mode, Name, OwnerId, Unlock};
 
@@ -74,6 +74,33 @@ impl Bucket {
     pub fn owners(&self) -> Owners {
         Owners::new(BucketLocation::Local(self.0.clone()))
     }
+
+    /// As [`Owners::resume`], but not as activity of the owner: for servers, which carry out a call of the
+    /// owner next, that may be refused.
+    ///
+    /// # Errors
+    ///
+    /// [`OwnerError::Unknown`], [`OwnerError::WrongSecret`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn identify_owner(&self, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
+        local::identify(&self.0, id, secret).await
+    }
+
+    /// As [`Owner::info`], but not as activity of the owner, and without its secret.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn look_at_owner(&self, id: OwnerId) -> Result<Option<OwnerInfo>, StoreError> {
+        local::look(&self.0, id).await
+    }
 }
 
 impl Owners {
@@ -96,7 +123,7 @@ impl Owners {
         NewOwner { location, label, ttl, max_life: None, metadata: None }
     }
 
-    /// Finds an owner again, by its id and its secret.
+    /// Finds an owner again, by its id and its secret. That counts as activity.
     ///
     /// # Errors
     ///
@@ -104,7 +131,7 @@ impl Owners {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe.
+    /// The call may have counted.
     pub async fn resume(&self, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
         call_at!(&self.location, local::resume | remote::resume, (id, secret))
     }
@@ -334,7 +361,7 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe.
+    /// Nothing but the activity may have counted.
     pub async fn locks(&self) -> Result<Vec<OfflineLock>, StoreError> {
         call_at!(&self.location, local::locks | remote::locks, (self))
     }
@@ -347,7 +374,7 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe.
+    /// Nothing but the activity may have counted.
     pub async fn has_lock(&self, name: Name<'_>) -> Result<Option<OfflineLock>, StoreError> {
         call_at!(&self.location, local::has_lock | remote::has_lock, (self, name))
     }
@@ -373,22 +400,9 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe.
+    /// Nothing but the activity may have counted.
     pub async fn info(&self) -> Result<Option<OwnerInfo>, StoreError> {
         call_at!(&self.location, local::info | remote::info, (self))
-    }
-
-    /// When it ends unless it is active before; `None` if it has ended.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn expires_at(&self) -> Result<Option<SystemTime>, StoreError> {
-        Ok(self.info().await?.map(|info| info.expires_at))
     }
 
     /// Ends it, and with it all its locks. False if it had ended before.

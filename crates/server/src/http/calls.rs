@@ -39,10 +39,10 @@ pub(crate) fn charge_locks(state: &AppState, key: &BucketKey, count: usize) -> A
     charge_more(state, key.tenant(), count.saturating_sub(1))
 }
 
-/// The owner, if that is its secret.
+/// The owner, if that is its secret. Only the call that follows counts as activity, if it succeeds.
 pub(crate) async fn resume(state: &AppState, bucket: &Bucket, key: &OwnerKey) -> ApiResult<Owner> {
     let resumed = match key.secret.text.parse::<Secret>() {
-        Ok(secret) => bucket.owners().resume(OwnerId::new(key.owner), &secret).await,
+        Ok(secret) => bucket.identify_owner(OwnerId::new(key.owner), &secret).await,
         // A text that is no secret at all is the secret of no owner.
         Err(_) => Err(OwnerError::WrongSecret),
     };
@@ -54,16 +54,17 @@ pub(crate) async fn resume(state: &AppState, bucket: &Bucket, key: &OwnerKey) ->
     })
 }
 
-/// When the owner ends unless more is heard of it.
-pub(crate) async fn expiry(owner: &Owner) -> ApiResult<At> {
-    owner.expires_at().await?.map(At).ok_or_else(Problem::unknown_owner)
+/// When the owner ends unless it is active before.
+pub(crate) async fn expiry(bucket: &Bucket, owner: &Owner) -> ApiResult<At> {
+    let info = bucket.look_at_owner(owner.id()).await?.ok_or_else(Problem::unknown_owner)?;
+    Ok(At(info.expires_at))
 }
 
 /// As [`expiry`], after a change that is kept; `before` if the house has ended meanwhile, and says no more.
 /// The answer must not be that nothing has happened.
-pub(crate) async fn expiry_or(owner: &Owner, before: At) -> ApiResult<At> {
-    match owner.expires_at().await {
-        Ok(expires_at) => expires_at.map(At).ok_or_else(Problem::unknown_owner),
+pub(crate) async fn expiry_or(bucket: &Bucket, owner: &Owner, before: At) -> ApiResult<At> {
+    match bucket.look_at_owner(owner.id()).await {
+        Ok(info) => info.map(|info| At(info.expires_at)).ok_or_else(Problem::unknown_owner),
         Err(_) => Ok(before),
     }
 }

@@ -189,7 +189,34 @@ pub(crate) async fn an_owner_that_falls_silent_ends_with_its_locks(ground: impl 
     assert_eq!(ada.lock([customers().for_write(8)]).await, Err(LockError::OwnerEnded));
     assert!(!ada.touch().await.unwrap());
     assert!(!ada.end().await.unwrap());
-    assert_eq!(ada.expires_at().await.unwrap(), None);
+    assert_eq!(ada.info().await.unwrap(), None);
+}
+
+pub(crate) async fn every_successful_call_of_an_owner_is_activity_and_no_other(ground: impl Ground) {
+    let (_house, bucket) = ground.bucket().await;
+    let owners = bucket.owners();
+    let (ada, bob) = two(&owners).await;
+    bob.lock([customers().for_write(8)]).await.unwrap();
+    let customer = customers().record(7);
+    for call in 0..8 {
+        ground.clock().advance(19 * MINUTE);
+        assert!(bob.touch().await.unwrap());
+        match call {
+            0 => _ = ada.lock([customers().for_write(7)]).await.unwrap(),
+            1 => assert_eq!(ada.locks().await.unwrap().len(), 1),
+            2 => assert!(ada.has_lock(customer.name()).await.unwrap().is_some()),
+            3 => assert!(ada.has_lock(customers().record(9).name()).await.unwrap().is_none()),
+            4 => assert!(ada.info().await.unwrap().is_some()),
+            5 => _ = owners.resume(ada.id(), ada.secret()).await.unwrap(),
+            6 => assert!(ada.unlock(customer.name(), None).await.unwrap()),
+            _ => assert!(ada.touch().await.unwrap()),
+        }
+    }
+    ground.clock().advance(19 * MINUTE);
+    assert!(bob.touch().await.unwrap());
+    assert!(is_conflict(&ada.lock([customers().for_write(8)]).await), "a refusal is no activity");
+    ground.clock().advance(MINUTE);
+    assert_eq!(owners.resume(ada.id(), ada.secret()).await.unwrap_err(), OwnerError::Unknown);
 }
 
 pub(crate) async fn an_owner_that_is_active_lives_until_its_longest_life_is_over(ground: impl Ground) {

@@ -24,6 +24,7 @@ macro_rules! behaviours {
                 a_root_stands_for_all_that_belongs_to_it
                 equal_ids_of_different_kinds_do_not_collide
                 an_owner_that_falls_silent_ends_with_its_locks
+                every_successful_call_of_an_owner_is_activity_and_no_other
                 an_owner_that_is_active_lives_until_its_longest_life_is_over
                 of_many_who_ask_at_once_exactly_one_wins_each_round
                 records_asked_for_in_opposite_order_end_in_a_refusal_and_never_in_a_wait

@@ -25,11 +25,12 @@ pub(crate) async fn lock(
     new: &NewLocks,
 ) -> ApiResult<Locked> {
     charge_locks(state, key, new.locks.len())?;
-    let owner = resume(state, &bucket(state, key)?, owner).await?;
+    let bucket = bucket(state, key)?;
+    let owner = resume(state, &bucket, owner).await?;
     let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(state, wanted)).collect();
     let needed = wanted.iter().filter_map(|(name, mode)| Some((name.as_name(), (*mode)?)));
     let needed: Vec<_> = needed.collect();
-    let expires_before = expiry(&owner).await?;
+    let expires_before = expiry(&bucket, &owner).await?;
     let granted = owner.lock_names(&needed, new.metadata.as_deref()).await?;
     let mut granted = granted.into_iter();
     let locks = new.locks.iter().zip(wanted).map(|(asked, (name, mode))| {
@@ -52,7 +53,7 @@ pub(crate) async fn lock(
         }
     });
     let locks = locks.collect();
-    let expires_at = expiry_or(&owner, expires_before).await?;
+    let expires_at = expiry_or(&bucket, &owner, expires_before).await?;
     Ok(Locked { owner: owner.id().to_string(), expires_at, locks })
 }
 

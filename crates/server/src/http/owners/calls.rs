@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use lockhouse::BucketKey;
 
 use super::bodies::{Beat, NewOwner, OpenedOwner, OwnerState};
-use crate::http::calls::{OwnerKey, bucket, expiry, resume};
+use crate::http::calls::{OwnerKey, bucket, resume};
 use crate::http::dto::{At, JsonAnswer};
 use crate::http::locks::bodies::HeldLock;
 use crate::http::problem::Problem;
@@ -17,7 +17,8 @@ use crate::state::AppState;
 
 pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner) -> ApiResult<OpenedOwner> {
     let (ttl, max_life) = (Duration::from_millis(new.ttl_ms), new.max_ms.map(Duration::from_millis));
-    let mut opening = bucket(state, key)?.owners().open(&*new.label, ttl);
+    let bucket = bucket(state, key)?;
+    let mut opening = bucket.owners().open(&*new.label, ttl);
     if let Some(max_life) = max_life {
         opening = opening.max_life(max_life);
     }
@@ -26,7 +27,7 @@ pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner
     }
     let begun = SystemTime::now();
     let owner = opening.await?;
-    let (expires_at, ends_at) = match owner.info().await {
+    let (expires_at, ends_at) = match bucket.look_at_owner(owner.id()).await {
         Ok(info) => info.map(|info| (info.expires_at, info.ends_at)).ok_or_else(Problem::unknown_owner)?,
         // The house has ended meanwhile. The owner is kept, and its secret is told only here.
         Err(_) => (begun + max_life.map_or(ttl, |most| most.min(ttl)), max_life.map(|most| begun + most)),
@@ -43,18 +44,13 @@ pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner
 
 pub(crate) async fn heartbeat(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> ApiResult<Beat> {
     let owner = resume(state, &bucket(state, key)?, owner).await?;
-    if !owner.touch().await? {
-        return Err(Problem::unknown_owner());
-    }
-    Ok(Beat { owner: owner.id().to_string(), expires_at: expiry(&owner).await? })
+    let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
+    Ok(Beat { owner: owner.id().to_string(), expires_at: At(info.expires_at) })
 }
 
 pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> ApiResult<JsonAnswer> {
     let bucket = bucket(state, key)?;
     let owner = resume(state, &bucket, owner).await?;
-    if !owner.touch().await? {
-        return Err(Problem::unknown_owner());
-    }
     let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
     let id = owner.id().to_string();
     let mut seen = look(state, &bucket).await?;
