@@ -161,6 +161,7 @@ stories! {
     a_longest_life_is_over_before_the_timeout_comes
     an_owner_with_more_locks_than_fit_ends_in_parts
     a_steal_of_a_void_lock_leaves_the_waiters_waiting
+    as_many_void_locks_as_fit_end_for_one_that_asks
     release_all_of_more_locks_than_fit_is_done_in_parts
     a_release_of_more_locks_than_fit_is_done_in_parts
     void_locks_survive_a_restart_as_they_were

@@ -44,6 +44,7 @@ const SUBJECTS: [Subject; 2] = [
             "--test=determinism",
             "--test=expiry",
             "--test=memory",
+            "--test=views",
         ],
     },
     Subject {
