@@ -140,8 +140,8 @@ export class Owner {
   }
 
   /**
-   * Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how
-   * many were released.
+   * Releases these locks, at most 1000; what is not held, or not by this grant, is passed over. Resolves to
+   * how many were released.
    *
    * If an answer is lost, the call is made again if all of these have tokens, and what is gone by then counts
    * as released. Without them it rejects with an OutcomeUnknownError, as the next attempt could release what

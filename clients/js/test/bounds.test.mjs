@@ -1,4 +1,5 @@
-// The bounds of what callers name, with the real server: the same vectors as in process and in the Rust client.
+// The bounds of what callers name, with the real server: the same vectors as in process and in the Rust
+// client.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

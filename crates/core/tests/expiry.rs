@@ -1,5 +1,5 @@
-//! Parts of what is done in parts: a crowd that ends, the end of a recovery. Each is as much as it may be, and
-//! never more, but one end of any size.
+//! Parts of what is done in parts: a crowd that ends, the end of a recovery. Each is as much as it may be,
+//! and never more, but one end of any size.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -121,7 +121,7 @@ fn parts_of_recovery(manager: &mut LockManager<FixedState>) -> usize {
 }
 
 #[test]
-fn the_names_that_nobody_waits_for_are_looked_at_in_parts_too() {
+fn names_without_waiters_are_looked_at_in_parts_too() {
     let mut manager = LockManager::new(FixedState::default());
     owner(&mut manager, 20);
     manager.begin_recovery(DUE);

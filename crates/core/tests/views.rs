@@ -115,7 +115,7 @@ fn the_size_of_an_abort_is_the_number_of_readers_behind_it() {
 }
 
 #[test]
-fn a_release_beside_another_holder_lets_nobody_in_while_a_recovery_is_settled() {
+fn a_release_beside_another_holder_lets_no_reader_in_while_a_recovery_is_settled() {
     let mut world = World::new();
     world.manager.continue_tokens_above(10);
     world.manager.begin_recovery(LATER);

@@ -83,8 +83,11 @@ pub(crate) const GIVE_WAY_FRAMES: u32 = 8;
 /// The most bytes of a partition that lists the origins of a frame and its ancestors.
 pub(crate) const ORIGINS_BYTES: usize = 4096;
 
-/// The most bytes of the head of an HTTP request, about.
+/// The most bytes of the head of an HTTP request, up to twice that where they come at once.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
+
+/// The most header lines of an HTTP request, which hyper counts.
+pub(crate) const HEAD_LINES: usize = 100;
 
 /// The most bytes of the body of an HTTP request.
 pub(crate) const HTTP_BODY_BYTES: usize = 256 << 10;

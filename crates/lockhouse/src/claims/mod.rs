@@ -126,8 +126,8 @@ impl Claims {
         Self { location }
     }
 
-    /// Claims a resource at once or not at all, for `ttl` unless it is renewed. The claimant has from 1 to 256
-    /// bytes.
+    /// Claims a resource at once or not at all, for `ttl` unless it is renewed. The claimant has from 1 to
+    /// 256 bytes.
     ///
     /// # Errors
     ///

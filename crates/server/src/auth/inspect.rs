@@ -20,7 +20,7 @@ pub struct Unproven {
     pub claims: Value,
 }
 
-/// The identity and the permissions of a credential that is taken.
+/// The identity and the permissions of a valid credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The id of the key; or that of the issuer, a slash, and the subject of the token.

@@ -140,7 +140,7 @@ impl Restore {
             ));
         }
         print(self.json, &report, || {
-            let aside = aside.iter().map(|aside| format!("the former database is at {aside}"));
+            let aside = aside.iter().map(|aside| format!("what was there before is at {aside}"));
             let tokens = format!("fencing tokens go on above {}", above.mark);
             std::iter::once(format!("restored {}", database.display())).chain(aside).chain([tokens]).collect()
         })

@@ -22,8 +22,8 @@ Examples:
   lockhouse lock customer/42 order/7 order/8
   lockhouse lock --read catalogue/2026
 
-Prints each record with its mode, its fencing token, and whether the lock is new, upgraded or
-already held. A record is written as it is, also with spaces; its resource name, which run and ls
+Prints each record with its mode, its fencing token and one word: fresh (a new lock), upgraded,
+alreadyHeld, or notNeeded (readers of the kind take no lock). A record is written as it is, also with spaces; its resource name, which run and ls
 know, may be another text and is printed then, too. Pass the token on with each write, so that the guarded resource can refuse older ones.
 
 Exit codes:

@@ -76,9 +76,10 @@ impl Inspect {
         }
         if let Some(config) = &self.config {
             let Some(authority) = authority(config) else { return Ok(ExitCode::from(USAGE)) };
-            let taken = authority.inspect(text);
-            let taken = taken.map_err(|why| Failure::new(FAILURE, format_args!("not accepted: {why}")))?;
-            inspected.insert("taken".to_owned(), view(&taken));
+            let accepted = authority.inspect(text);
+            let accepted =
+                accepted.map_err(|why| Failure::new(FAILURE, format_args!("not accepted: {why}")))?;
+            inspected.insert("accepted".to_owned(), view(&accepted));
         }
         let inspected = Value::Object(inspected);
         print(self.json, &inspected, || lines(&inspected))

@@ -232,12 +232,23 @@ fn of_reading() -> Vec<Constant> {
             "what a session does of that without a pause, as the rates count it",
             "what has come for others is heard",
         ),
+        (
+            "HEAD_BYTES",
+            bytes(HEAD_BYTES),
+            "the head of an HTTP request; up to twice that may pass",
+            "status 431, and closed",
+        ),
+        (
+            "HEAD_LINES",
+            HEAD_LINES.to_string(),
+            "the header lines of an HTTP request",
+            "status 431, and closed",
+        ),
     ]
 }
 
 fn of_http() -> Vec<Constant> {
     vec![
-        ("HEAD_BYTES", bytes(HEAD_BYTES), "the head of an HTTP request, about", "status 431, and closed"),
         ("HTTP_BODY_BYTES", bytes(HTTP_BODY_BYTES), "the body of an HTTP request", "status 413 `too_large`"),
         (
             "STRAY_BODY_BYTES",

@@ -168,7 +168,7 @@ fn a_token_of_an_issuer_is_taken_and_looked_into() {
     let (code, stdout, _) = inspect(&good);
     let stdout: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(
-        (code, &stdout["taken"]["tenant"], &stdout["claims"]["sub"]),
+        (code, &stdout["accepted"]["tenant"], &stdout["claims"]["sub"]),
         (Some(0), &json!("acme"), &json!("ada"))
     );
     fs::write(folder.path().join("key"), "lhk_ci_00").unwrap();

@@ -2,6 +2,8 @@
 
 use reqwest::Method;
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
 use crate::calls::Api;
 
@@ -72,6 +74,24 @@ async fn a_violation_is_reported_with_field_value_and_rule() {
     let refused = api.with_token("renew", "r", &secret).await;
     assert_eq!(refused.outcome(), (422, "invalid"));
     assert!(!refused.body.to_string().contains("ssss"), "a secret is never repeated");
+}
+
+/// The first line of the answer to a request of so many header lines.
+async fn answer_to_lines(api: &Api, lines: usize) -> String {
+    let mut stream = TcpStream::connect(api.server.address()).await.unwrap();
+    let more: String = (1..lines).map(|line| format!("x-{line}: 1\r\n")).collect();
+    let request = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{more}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut first = String::new();
+    BufReader::new(stream).read_line(&mut first).await.unwrap();
+    first.trim_end().to_owned()
+}
+
+#[tokio::test]
+async fn a_head_of_too_many_lines_is_refused() {
+    let api = Api::new();
+    assert_eq!(answer_to_lines(&api, 100).await, "HTTP/1.1 200 OK");
+    assert_eq!(answer_to_lines(&api, 101).await, "HTTP/1.1 431 Request Header Fields Too Large");
 }
 
 #[tokio::test]

@@ -52,7 +52,8 @@ LOCKHOUSE_TLS_CERT. An option overrides the environment, and the environment ove
 
 Exit codes:
    0 ended by a signal
-   1 the system refuses: the port is in use, the store cannot be opened
+   1 the system refuses: the port is in use, the store cannot be opened, the database file
+     is gone
    2 the settings make no sense, or a file with a certificate or a key cannot be used
 
 Logs go to stderr. RUST_LOG=lockhouse_server=debug shows every session. Lines of other libraries

@@ -87,7 +87,7 @@ const fn kind(
 pub(crate) const KINDS: &[CodeInfo] = &[
     kind(Code::BadRequest, "bad_request", StatusCode::BAD_REQUEST, "Not a usable request",
         "The body is no JSON object, or the request cannot be read for another reason. Sending it again will not help."),
-    kind(Code::Unauthenticated, "unauthenticated", StatusCode::UNAUTHORIZED, "No credential that is taken",
+    kind(Code::Unauthenticated, "unauthenticated", StatusCode::UNAUTHORIZED, "No valid credential",
         "The server wants to know who calls: send an API key or a token as `Lockhouse-Key`, or as `Authorization: Bearer` where no owner's secret is \
          needed, or come with a client certificate that the server's settings name. A token that has expired must be replaced by a newer one; with the same credential, sending the request again will not help."),
     kind(Code::Unauthorized, "unauthorized", StatusCode::UNAUTHORIZED, "Not the owner's secret",
