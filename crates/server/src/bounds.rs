@@ -86,9 +86,6 @@ pub(crate) const ORIGINS_BYTES: usize = 4096;
 /// The most bytes of the head of an HTTP request, up to twice that where they come at once.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
-/// The most header lines of an HTTP request, which hyper counts.
-pub(crate) const HEAD_LINES: usize = 100;
-
 /// The most bytes of the body of an HTTP request.
 pub(crate) const HTTP_BODY_BYTES: usize = 256 << 10;
 

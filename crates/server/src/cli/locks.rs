@@ -128,7 +128,7 @@ impl Lock {
         let wanted = |record: &Record| json!({"kind": record.kind, "id": record.id, "intent": intent});
         let locks: Vec<Value> = self.records.iter().map(wanted).collect();
         let body = json!({"owner": self.whose.owner, "locks": locks, "metadata": self.metadata});
-        let call = Call::post(&["locks"]).secret(self.whose.secret()).body(body.to_string());
+        let call = Call::post(&["locks"]).secret(self.whose.secret()?).body(body.to_string());
         let locked = BucketClient::new(&self.target)?.call(call).await?;
         print(self.json, &locked, || {
             let locks = locked["locks"].as_array().into_iter().flatten();
@@ -149,7 +149,7 @@ impl Unlock {
         let body = json!({
             "owner": self.whose.owner, "locks": list(&self.records), "all": all, "sparing": list(&self.sparing),
         });
-        let call = Call::post(&["locks", "release"]).secret(self.whose.secret()).body(body.to_string());
+        let call = Call::post(&["locks", "release"]).secret(self.whose.secret()?).body(body.to_string());
         let released = BucketClient::new(&self.target)?.call(call).await?;
         if released["released"] == 0 && !self.all {
             let records: Vec<String> =

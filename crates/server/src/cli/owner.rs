@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use lockhouse::Secret;
 use serde_json::{Value, json};
 
 use super::common::api::{BucketClient, Call};
@@ -11,7 +12,7 @@ use super::common::duration;
 use super::common::print::{line, print, record, take_back, text};
 use super::common::secret_file::{self, SecretFile};
 use super::common::target::Target;
-use super::exit::Failure;
+use super::exit::{Failure, USAGE};
 
 /// Open, show, keep alive and end owners of offline locks.
 ///
@@ -80,7 +81,7 @@ struct Open {
 #[derive(Debug, Args)]
 pub(super) struct Whose {
     /// The id of the owner
-    #[arg(long, value_name = "ID", env = "LOCKHOUSE_OWNER")]
+    #[arg(long, value_name = "ID", env = "LOCKHOUSE_OWNER", value_parser = owner_id)]
     pub(super) owner: String,
 
     /// The secret of the owner
@@ -99,10 +100,27 @@ pub(super) struct Whose {
 }
 
 impl Whose {
-    pub(super) fn secret(&self) -> &str {
+    /// The value of a secret is not shown.
+    pub(super) fn secret(&self) -> Result<&str, Failure> {
         let given = self.secret_file.as_ref().map(SecretFile::secret).or(self.secret.as_deref());
         // One of them is required.
-        given.unwrap_or_default()
+        let given = given.unwrap_or_default();
+        match given.parse::<Secret>() {
+            Ok(_) => Ok(given),
+            Err(_) => Err(Failure::new(
+                USAGE,
+                "--secret, --secret-file or LOCKHOUSE_OWNER_SECRET must be the secret that \"lockhouse owner open\" printed",
+            )),
+        }
+    }
+}
+
+fn owner_id(text: &str) -> Result<String, &'static str> {
+    let is_id = text.bytes().all(|byte| byte.is_ascii_digit()) && (1..=16).contains(&text.len());
+    if is_id {
+        Ok(text.to_owned())
+    } else {
+        Err("an owner is the number that \"lockhouse owner open\" printed")
     }
 }
 
@@ -137,14 +155,14 @@ impl Owner {
             }
             Command::Beat(whose) => {
                 let beat = api
-                    .call(Call::post(&["owners", &whose.owner, "heartbeat"]).secret(whose.secret()))
+                    .call(Call::post(&["owners", &whose.owner, "heartbeat"]).secret(whose.secret()?))
                     .await?;
                 print(self.json, &beat, || {
                     vec![format!("lives until {} unless it is active before", text(&beat, "expiresAt"))]
                 })
             }
             Command::Show(whose) => {
-                let shown = api.call(Call::get(&["owners", &whose.owner]).secret(whose.secret())).await?;
+                let shown = api.call(Call::get(&["owners", &whose.owner]).secret(whose.secret()?)).await?;
                 print(self.json, &shown, || {
                     let head = format!(
                         "{} lives until {} unless it is active before",
@@ -160,7 +178,7 @@ impl Owner {
                 })
             }
             Command::End(whose) => {
-                api.call(Call::delete(&["owners", &whose.owner]).secret(whose.secret())).await?;
+                api.call(Call::delete(&["owners", &whose.owner]).secret(whose.secret()?)).await?;
                 print(self.json, &json!({"owner": whose.owner, "ended": true}), Vec::new)
             }
         }

@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
+use lockhouse_wire::has_whole_escapes;
 use matchit::{Params, Router};
 use percent_encoding::percent_decode_str;
 
@@ -107,8 +108,8 @@ pub(crate) fn find(path: &str) -> Option<RouteMatch> {
 }
 
 fn decode(params: &Params<'_, '_>, name: &str) -> Option<String> {
-    let text = percent_decode_str(params.get(name)?).decode_utf8();
-    text.ok().map(Cow::into_owned)
+    let text = params.get(name).filter(|text| has_whole_escapes(text))?;
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 impl RouteMatch {

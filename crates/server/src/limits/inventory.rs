@@ -240,8 +240,8 @@ fn of_reading() -> Vec<Constant> {
         ),
         (
             "HEAD_LINES",
-            HEAD_LINES.to_string(),
-            "the header lines of an HTTP request",
+            "100".to_owned(),
+            "the header lines of an HTTP request, which hyper counts",
             "status 431, and closed",
         ),
     ]

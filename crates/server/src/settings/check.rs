@@ -1,5 +1,7 @@
 //! Faults of settings each of which is right by itself.
 
+use lockhouse::RecordKind;
+
 use super::problem::SettingsProblem;
 use super::sections::Settings;
 use super::sections::limits::{LimitSetting, LimitSettings};
@@ -27,8 +29,8 @@ impl Settings {
                 "only with the store memory:, as a database file knows by itself whether there is anything to wait for",
             );
         }
-        if self.lock_types.contains_key("") {
-            wrong("lock_types", &[], "a kind has a name");
+        if self.lock_types.keys().any(|kind| !(1..=RecordKind::NAME_CHARS).contains(&kind.chars().count())) {
+            wrong("lock_types", &[], "a kind has a name of 1 to 64 characters, as no record has another one");
         }
         // A file that sets a key twice is no TOML, but options and variables can repeat a key.
         if tree.get("lock_types").is_some_and(|node| node.len() > self.lock_types.len()) {

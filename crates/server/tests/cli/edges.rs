@@ -74,6 +74,40 @@ fn what_is_held_is_listed_while_the_server_waits_for_it_at_its_end() {
     assert!(server.ended().success());
 }
 
+#[test]
+fn what_a_command_cannot_use_is_wrong_usage_that_names_it_and_no_call_is_made() {
+    let server = ServerProcess::start("10s");
+    let variables = owner(&server);
+    let url = server.url();
+    let [two, fragment, encoded] =
+        ["?bucket=a&bucket=b", "#x", "?bucket=%ff"].map(|rest| format!("{url}/{rest}"));
+    for (arguments, expected) in [
+        (&["owner", "open", "A", "--ttl", "18446744073709612s"][..], "--ttl"),
+        (&["owner", "open", "A", "--max", "584942417years"], "--max"),
+        (&["claim", "r", "--claimant", "A", "--ttl", "1999999us"], "--ttl"),
+        (&["run", "n", "--max-hold", "500us", "--", "true"], "--max-hold"),
+        (&["lock", "a/b", "--secret", "a\nb"], "--secret"),
+        (&["lock", "a/b", "--secret", "xyz"], "--secret"),
+        (&["owner", "show", "--owner", ""], "--owner"),
+        (&["owner", "show", "--owner", "../locks"], "--owner"),
+        (&["claim", "r", "--claimant", "A", "--url", &two], "names one bucket"),
+        (&["claim", "r", "--claimant", "A", "--url", &fragment], "without a fragment"),
+        (&["claim", "r", "--claimant", "A", "--url", &encoded], "percent-encoded"),
+        (&["ls", "--url", &two], "names one bucket"),
+    ] {
+        let output = lockhouse(&server, arguments).envs(variables.clone()).output().unwrap();
+        assert_eq!((code(&output), stdout(&output)), (2, ""), "{arguments:?}: {output:?}");
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {output:?}");
+        assert!(!stderr(&output).contains("xyz"), "no secret is repeated");
+    }
+    let output = bare(&["serve", "--listen", "127.0.0.1:0", "--store", "memory:"])
+        .env("RUST_LOG", "lockhouse_server=debugg")
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("RUST_LOG"), "{output:?}");
+}
+
 /// A server of another kind, which answers every request so; its URL.
 fn stranger(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

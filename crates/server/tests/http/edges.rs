@@ -76,6 +76,54 @@ async fn a_violation_is_reported_with_field_value_and_rule() {
     assert!(!refused.body.to_string().contains("ssss"), "a secret is never repeated");
 }
 
+#[tokio::test]
+async fn what_a_call_would_not_look_at_is_refused_and_nothing_is_done() {
+    let api = Api::new();
+    let owner = api.owner("Anna").await;
+    let token = api.claim("seat", "Bob").await.text("token");
+    assert_eq!(api.with_token("finalize", "seat", &token).await.status, 200);
+    let secret = format!("Bearer {}", owner.secret);
+    let headers = [JSON, ("authorization", &*secret)];
+    let beat = format!("owners/{}/heartbeat", owner.id);
+    let own = format!("owners/{}", owner.id);
+    for (method, path, body, field) in [
+        (Method::DELETE, "assignments?resource=seat&token=9", None, "parameter"),
+        (Method::DELETE, "assignments?resource=seat", Some(r#"{"fencingToken":9}"#), "body"),
+        (Method::GET, "query?Prefix=a", None, "parameter"),
+        (Method::GET, "claims?resource=seat&limit=1", None, "parameter"),
+        (Method::GET, "locks?name=a", None, "parameter"),
+        (Method::POST, &*beat, Some(r#"{"ttlMs":5}"#), "body"),
+        (Method::POST, &*beat, Some("garbage"), "body"),
+        (Method::DELETE, &*own, Some(r#"{"reason":"x"}"#), "body"),
+    ] {
+        let answer = api.send(method, path, &headers, body.map(str::to_owned)).await;
+        assert_eq!((answer.outcome(), answer.text("field")), ((422, "invalid"), field.to_owned()), "{path}");
+    }
+    assert_eq!(api.send(Method::POST, &beat, &headers, Some("{}".to_owned())).await.status, 200);
+    assert_eq!(api.get("assignments?resource=seat").await.status, 200, "it stands");
+}
+
+#[tokio::test]
+async fn what_is_wrongly_encoded_is_refused() {
+    let api = Api::new();
+    for path in ["/v1/buckets/%zz/query", "query?prefix=%zz", "claims?resource=%4", "query?prefix=%FF"] {
+        let answer = api.get(path).await;
+        assert!(matches!(answer.outcome(), (400, "bad_request") | (422, "invalid")), "{path}: {answer:?}");
+    }
+    for query in ["bucket=%ff", "bucket=a%zz", "bucket=a&bucket=b"] {
+        let mut stream = TcpStream::connect(api.server.address()).await.unwrap();
+        let request = format!(
+            "GET /v1/ws?{query} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+             sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+             sec-websocket-protocol: lockhouse.v1\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut first = String::new();
+        BufReader::new(stream).read_line(&mut first).await.unwrap();
+        assert_eq!(first.trim_end(), "HTTP/1.1 400 Bad Request", "{query}");
+    }
+}
+
 /// The first line of the answer to a request of so many header lines.
 async fn answer_to_lines(api: &Api, lines: usize) -> String {
     let mut stream = TcpStream::connect(api.server.address()).await.unwrap();

@@ -26,8 +26,10 @@ impl Address {
     pub(crate) fn parse(url: &str, scope: &[(&'static str, &str)]) -> Result<Self, ConnectError> {
         let wrong =
             |rule| ConnectError::Url { url: without_password(url).chars().take(SHOWN_CHARS).collect(), rule };
-        let url_without_fragment = url.split('#').next().unwrap_or(url);
-        let uri: Uri = url_without_fragment.parse().map_err(|_| wrong("a URL like http://127.0.0.1:7420"))?;
+        if url.contains('#') {
+            return Err(wrong("a URL without a fragment, which no server gets"));
+        }
+        let uri: Uri = url.parse().map_err(|_| wrong("a URL like http://127.0.0.1:7420"))?;
         let scheme = match uri.scheme_str() {
             Some("http" | "ws") => "ws",
             Some("https" | "wss") if cfg!(feature = "tls") => "wss",
@@ -55,7 +57,14 @@ impl Address {
             return Err(wrong("a URL whose port is a number from 1 to 65535"));
         }
         let path = if uri.path() == "/" { wire::PATH } else { uri.path() };
-        let query = query(uri.query().unwrap_or_default(), scope)?;
+        let given = uri.query().unwrap_or_default();
+        if !is_encoded(given) {
+            return Err(wrong("a URL whose query is percent-encoded UTF-8"));
+        }
+        if ["bucket", "partition"].iter().any(|key| named(given, key).count() > 1) {
+            return Err(wrong("a URL that names one bucket and one partition at most"));
+        }
+        let query = query(given, scope)?;
         let mark = if query.is_empty() { "" } else { "?" };
         let uri = format!("{scheme}://{authority}{path}{mark}{query}");
         Ok(Self {
@@ -112,10 +121,20 @@ impl Address {
 
     /// The bucket that the query names.
     pub(crate) fn bucket(&self) -> String {
-        let pairs = form_urlencoded::parse(self.uri.query().unwrap_or_default().as_bytes());
-        let named = pairs.into_iter().find(|(key, _)| key == "bucket");
-        named.map_or_else(|| "default".to_owned(), |(_, value)| value.into_owned())
+        let mut named = named(self.uri.query().unwrap_or_default(), "bucket");
+        named.next().unwrap_or_else(|| "default".to_owned())
     }
+}
+
+/// The values of that parameter.
+fn named<'q>(query: &'q str, key: &'q str) -> impl Iterator<Item = String> + 'q {
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    pairs.filter(move |(known, _)| known == key).map(|(_, value)| value.into_owned())
+}
+
+fn is_encoded(query: &str) -> bool {
+    let is_utf8 = |text| percent_encoding::percent_decode_str(text).decode_utf8().is_ok();
+    wire::has_whole_escapes(query) && is_utf8(query)
 }
 
 impl fmt::Display for Address {
@@ -182,7 +201,7 @@ mod tests {
     fn the_path_and_the_query_are_kept_and_the_root_stands_for_the_endpoint() {
         assert_eq!(uri("http://localhost:7420", &[]), "ws://localhost:7420/v1/ws");
         assert_eq!(uri("ws://localhost:7420/", &[]), "ws://localhost:7420/v1/ws");
-        assert_eq!(uri("http://h/behind/proxy?bucket=a%20b#x", &[]), "ws://h/behind/proxy?bucket=a%20b");
+        assert_eq!(uri("http://h/behind/proxy?bucket=a%20b", &[]), "ws://h/behind/proxy?bucket=a%20b");
         assert_eq!(uri("http://h?x=1&bucket=a", &[("bucket", "b&c")]), "ws://h/v1/ws?x=1&bucket=b%26c");
         let address = Address::parse("http://[::1]:7420?bucket=a%20b", &[]).unwrap();
         assert_eq!((address.host(), address.port(), address.bucket().as_str()), ("::1", 7420, "a b"));

@@ -3,6 +3,7 @@
 mod reload;
 mod signals;
 
+use std::env;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -65,7 +66,14 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self: Box<Self>) -> ExitCode {
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+        let levels = env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+        let filter = match EnvFilter::try_new(if levels.is_empty() { "info" } else { &levels }) {
+            Ok(filter) => filter,
+            Err(error) => {
+                complain(format_args!("RUST_LOG is {levels:?}, but must be levels of logs: {error}"));
+                return ExitCode::from(USAGE);
+            }
+        };
         let color = io::stderr().is_terminal();
         tracing_subscriber::fmt()
             .with_env_filter(filter)

@@ -15,6 +15,7 @@ use crate::audit::{AuditEvent, DisplayName};
 use crate::http::dto::Assignment;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::asker::Asker;
+use crate::http::request::body::NoBody;
 use crate::http::request::constraints::{REASON, RESOURCE, TOKEN};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
@@ -48,7 +49,7 @@ pub(crate) async fn show(
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> ApiResult<Json<Assignment>> {
-    let resource = Parameters::parse(&uri)?.field("resource")?.name(&RESOURCE)?;
+    let resource = Parameters::parse(&uri, &["resource"])?.field("resource")?.name(&RESOURCE)?;
     let assignment = calls::assignment(&state, &bucket, resource.as_name()).await?;
     assignment.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not assigned"))
 }
@@ -68,8 +69,9 @@ pub(crate) async fn unassign(
     asker: Asker,
     InBucket(bucket): InBucket,
     uri: Uri,
+    _: NoBody,
 ) -> ApiResult<Json<Unassigned>> {
-    let parameters = Parameters::parse(&uri)?;
+    let parameters = Parameters::parse(&uri, &["resource", "fencingToken", "reason"])?;
     let resource = parameters.field("resource")?.name(&RESOURCE)?;
     let token = parameters.field("fencingToken")?.number_if_any(&TOKEN)?;
     let reason = parameters.field("reason")?.text_if_any(&REASON)?;

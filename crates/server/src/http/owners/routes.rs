@@ -14,7 +14,7 @@ use crate::http::access::Caller;
 use crate::http::calls::OwnerKey;
 use crate::http::dto::JsonAnswer;
 use crate::http::request::asker::Bearer;
-use crate::http::request::body::JsonBody;
+use crate::http::request::body::{JsonBody, NoBody};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::path::{InBucket, OfOwner};
 use crate::http::route::BASE;
@@ -57,6 +57,7 @@ pub(crate) async fn heartbeat(
     State(state): State<Arc<AppState>>,
     Bearer(secret): Bearer,
     of: OfOwner,
+    _: NoBody,
 ) -> ApiResult<Json<Beat>> {
     calls::heartbeat(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await.map(Json)
 }
@@ -95,6 +96,7 @@ pub(crate) async fn end(
     caller: Caller,
     Bearer(secret): Bearer,
     of: OfOwner,
+    _: NoBody,
 ) -> ApiResult<StatusCode> {
     let from = secret.asker.from;
     calls::end_owner(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await?;

@@ -40,6 +40,22 @@ impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
     }
 }
 
+/// The body of a call that has none, which is empty or an empty object: what stands in one would be ignored, as a
+/// `ttlMs` of a heartbeat.
+pub(crate) struct NoBody;
+
+impl FromRequest<Arc<AppState>> for NoBody {
+    type Rejection = Box<Problem>;
+
+    async fn from_request(request: Request, _: &Arc<AppState>) -> ApiResult<Self> {
+        let body = collect(request.into_body(), HTTP_BODY_BYTES).await?;
+        match body.trim_ascii() {
+            b"" | b"{}" => Ok(Self),
+            _ => Err(Problem::field(Code::Invalid, "body", "empty, as this call takes nothing from it")),
+        }
+    }
+}
+
 /// Reads all of a request before it is answered: were an answer given before, the connection would have to be
 /// closed under a client that is about to use it again. The caller shows only afterwards, so that the bytes
 /// in memory meanwhile are bounded.

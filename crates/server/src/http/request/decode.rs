@@ -60,11 +60,12 @@ impl<'a> FieldValue<'a> for MemberValue<'a> {
         name_in_json(self.0)
     }
 
-    /// `1.0` and `1e3` are integers of JSON, too.
+    /// `1.0` and `1e3` are integers of JSON, too, if they have no more digits than a float tells apart.
     fn number(self) -> Option<u64> {
         let text = self.0.get();
+        let is_exact = text.bytes().filter(u8::is_ascii_digit).count() <= 15;
         let whole = || text.parse().ok().filter(|number: &f64| number.fract() == 0.0 && *number >= 0.0);
-        digits(text).or_else(|| whole().map(|number| number as u64))
+        digits(text).or_else(|| whole().filter(|_| is_exact).map(|number| number as u64))
     }
 
     fn flag(self) -> Option<bool> {
@@ -102,7 +103,7 @@ impl<'a> Members<'a> {
             let path = item_path(&field.path(), at);
             match serde_json::from_str(raw.get()) {
                 Ok(all) => T::read(&Members { path, all }),
-                Err(_) => Err(Violation::new(path, raw.get(), "an object")),
+                Err(_) => Err(Violation::new(path, raw.get(), "an object that has no member twice")),
             }
         };
         items.iter().enumerate().map(read).collect()
@@ -212,7 +213,17 @@ mod tests {
             let sample: Sample = body(format!(r#"{{"label":"a","ttlMs":{text}}}"#).as_bytes()).unwrap();
             assert_eq!(sample.ttl_ms, Some(expected), "{text}");
         }
-        for text in ["2592000001", "2592000000.5", "1e300", "-1.0", "-0.0", "0.5"] {
+        for text in [
+            "2592000001",
+            "2592000000.5",
+            "1e300",
+            "-1.0",
+            "-0.0",
+            "0.5",
+            "0.9999999999999999999999",
+            "2592000000.0000000001",
+            "1000.00000000000000001",
+        ] {
             assert!(
                 body::<Sample>(format!(r#"{{"label":"a","ttlMs":{text}}}"#).as_bytes()).is_err(),
                 "{text}"

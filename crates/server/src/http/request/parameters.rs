@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use axum::http::Uri;
 use lockhouse::{Name, NameBuf};
 use lockhouse_wire::decode::{Field, FieldValue, NoText, Violation, digits};
+use lockhouse_wire::has_whole_escapes;
 use percent_encoding::percent_decode_str;
 
-/// The parameters of a query string, decoded; unknown ones are ignored.
+/// The parameters of a query string, decoded.
 #[derive(Debug)]
 pub(crate) struct Parameters<'a>(Vec<Pair<'a>>);
 
@@ -49,15 +50,23 @@ impl<'a> FieldValue<'a> for ParameterValue<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    pub(crate) fn parse(uri: &'a Uri) -> Result<Self, Violation> {
+    /// Reads the query string of a call that knows these parameters and no others: one that is misspelt may be
+    /// the guard of a deletion.
+    pub(crate) fn parse(uri: &'a Uri, known: &[&str]) -> Result<Self, Violation> {
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let parse = |pair: &'a str| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (key, raw) = (decode(key)?, value);
+            let (key, raw) = (decode("the query string", key)?, value);
+            if !known.contains(&&*key) {
+                let rule = format!("one of {}", known.join(", "));
+                return Err(Violation::new("parameter", &format!("{key:?}"), rule));
+            }
             // For a resource the bytes count, too, which may have lone surrogates.
             let lossy = || String::from_utf8_lossy(&decoded(raw)).into_owned().into();
-            let value = decode(raw)
-                .or_else(|violation| if key == "resource" { Ok(lossy()) } else { Err(violation) })?;
+            let is_whole = has_whole_escapes(raw);
+            let value = decode(&key, raw).or_else(|violation| {
+                if key == "resource" && is_whole { Ok(lossy()) } else { Err(violation) }
+            })?;
             Ok(Pair { key, raw, value })
         };
         pairs.map(parse).collect::<Result<_, _>>().map(Self)
@@ -80,11 +89,12 @@ fn decoded(text: &str) -> Vec<u8> {
 }
 
 /// Percent-encoded UTF-8, in which `+` stands for a space.
-fn decode(text: &str) -> Result<Cow<'_, str>, Violation> {
+fn decode<'t>(field: &str, text: &'t str) -> Result<Cow<'t, str>, Violation> {
     let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
+    let has_whole_escapes = has_whole_escapes(&spaced);
     match percent_decode_str(&spaced).decode_utf8() {
-        Ok(decoded) => Ok(Cow::Owned(decoded.into_owned())),
-        Err(_) => Err(Violation::new("the query string", text, "percent-encoded UTF-8")),
+        Ok(decoded) if has_whole_escapes => Ok(Cow::Owned(decoded.into_owned())),
+        _ => Err(Violation::new(field.to_owned(), text, "percent-encoded UTF-8")),
     }
 }
 
@@ -95,13 +105,15 @@ mod tests {
     use crate::http::request::constraints::{PAGE, PREFIX, RESOURCE};
     use crate::http::request::path::owner;
 
+    const KNOWN: [&str; 5] = ["prefix", "limit", "cursor", "owner", "resource"];
+
     fn parameters(uri: &Uri) -> Parameters<'_> {
-        Parameters::parse(uri).unwrap()
+        Parameters::parse(uri, &KNOWN).unwrap()
     }
 
     #[test]
     fn parameters_are_percent_encoded_utf8_and_stand_there_once() {
-        let uri: Uri = "/?prefix=a%2Fb+%C3%A9&limit=7&unknown=1&&x".parse().unwrap();
+        let uri: Uri = "/?prefix=a%2Fb+%C3%A9&limit=7&&".parse().unwrap();
         let read = parameters(&uri);
         let text = |key| read.field(key).unwrap().text_if_any(&PREFIX).unwrap();
         assert_eq!(text("prefix").as_deref(), Some("a/b é"));
@@ -124,7 +136,15 @@ mod tests {
                 .unwrap()
                 .starts_with("resource is \"-x\", but")
         );
-        assert!(Parameters::parse(&"/?prefix=%FF".parse().unwrap()).is_err());
+        for (query, told) in [
+            ("prefix=%FF", "prefix is %FF, but must be percent-encoded UTF-8"),
+            ("prefix=%zz", "prefix is %zz, but must be percent-encoded UTF-8"),
+            ("resource=%4", "resource is %4, but must be percent-encoded UTF-8"),
+            ("Limit=1", "parameter is \"Limit\", but must be one of prefix, limit, cursor, owner, resource"),
+        ] {
+            let uri = format!("/?{query}").parse().unwrap();
+            assert_eq!(detail(Parameters::parse(&uri, &KNOWN).unwrap_err()), told);
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub struct Origin {
 /// A text that is no origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "an origin is a scheme and a host without a path and without \"*\", like https://app.example or http://localhost:3000"
+    "an origin is the scheme of a page and a host, with a port from 1 to 65535 if it has one, without a path and without \"*\", like https://app.example or http://localhost:3000"
 )]
 pub struct InvalidOrigin;
 
@@ -27,7 +27,15 @@ impl FromStr for Origin {
         let (scheme, authority) = lower.split_once("://").ok_or(InvalidOrigin)?;
         let uri: Uri = lower.parse().map_err(|_| InvalidOrigin)?;
         let whole = uri.authority().is_some_and(|parsed| parsed.as_str() == authority);
-        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        // An IPv6 address has colons, too.
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+            _ => (authority, None),
+        };
+        let is_port = |text: &str| text.parse::<u16>().is_ok_and(|port| port > 0 && port.to_string() == text);
+        if port.is_some_and(|port| !is_port(port)) || matches!(scheme, "ws" | "wss") {
+            return Err(InvalidOrigin);
+        }
         if !whole || scheme.is_empty() || authority.contains('@') || host.contains('*') {
             return Err(InvalidOrigin);
         }
@@ -58,9 +66,19 @@ mod tests {
             "https://",
             "https://a b",
             "https://*.example",
+            "https://app.example:",
+            "https://app.example:x",
+            "https://app.example:99999",
+            "https://app.example:0443",
+            "https://app.example:0",
+            "ws://app.example",
+            "wss://app.example",
         ] {
             assert_eq!(text.parse::<Origin>(), Err(InvalidOrigin), "{text}");
         }
         assert_eq!("HTTPS://App.Example:443".parse::<Origin>().unwrap().to_string(), "https://app.example");
+        for text in ["http://[::1]:3000", "http://[::1]", "capacitor://localhost"] {
+            assert_eq!(text.parse::<Origin>().unwrap().to_string(), text);
+        }
     }
 }

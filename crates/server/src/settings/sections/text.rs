@@ -1,6 +1,7 @@
 //! Values that stand in the file as texts.
 
 use std::fmt::Display;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,14 +12,26 @@ use serde::Serializer;
 use super::lease::Lease;
 use crate::settings::decode::{Decoded, NodeAt};
 
-/// Reads a duration as people write it, such as `500ms`, `10s` or `1m 30s`.
+/// Reads a duration as people write it, such as `500ms`, `10s` or `1m 30s`: whole milliseconds, up to
+/// [`LONGEST`].
 ///
 /// # Errors
 ///
 /// The rule, in words.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "a duration is written like 500ms, 10s or 1m".to_owned())
+    let length =
+        humantime::parse_duration(text).map_err(|_| "a duration is written like 500ms, 10s or 1m")?;
+    if !length.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err("a duration has whole milliseconds".to_owned());
+    }
+    if length > LONGEST {
+        return Err("a duration is at most 100000 days".to_owned());
+    }
+    Ok(length)
 }
+
+/// The longest duration: longer than any that is meant, and far below what milliseconds can count.
+const LONGEST: Duration = Duration::from_secs(100_000 * 24 * 60 * 60);
 
 /// Any text.
 pub(super) fn string(value: NodeAt<'_>) -> Decoded<String> {
@@ -27,7 +40,10 @@ pub(super) fn string(value: NodeAt<'_>) -> Decoded<String> {
 
 /// A file or a folder.
 pub(super) fn path(value: NodeAt<'_>) -> Decoded<PathBuf> {
-    string(value).map(PathBuf::from)
+    match string(value)? {
+        text if text.is_empty() => Err(value.wrong("must be the path of a file or a folder")),
+        text => Ok(PathBuf::from(text)),
+    }
 }
 
 /// A value that is written as one text.
@@ -39,9 +55,25 @@ pub(super) fn parsed<T: FromStr<Err: Display>>(value: NodeAt<'_>) -> Decoded<T> 
 pub(super) fn listen(value: NodeAt<'_>) -> Decoded<String> {
     let text = string(value)?;
     match text.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text),
+        Some((host, port)) if is_host(host) && is_port(port) => Ok(text),
         _ => Err(value.wrong("must be HOST:PORT, such as 127.0.0.1:7420")),
     }
+}
+
+/// A name, an IPv4 address, or an IPv6 address in brackets.
+fn is_host(text: &str) -> bool {
+    match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => {
+            let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            !text.is_empty() && text.bytes().all(is_of_name)
+        }
+    }
+}
+
+/// The number of a port, or 0 for a free one.
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }
 
 /// The length of a lease.
@@ -68,6 +100,12 @@ pub(super) fn store_timeout(value: NodeAt<'_>) -> Decoded<Duration> {
     Ok(length)
 }
 
+/// A duration that clients are sent in seconds.
+pub(super) fn seconds(value: NodeAt<'_>) -> Decoded<Duration> {
+    let length = duration(value)?;
+    if length.subsec_nanos() == 0 { Ok(length) } else { Err(value.wrong("must be whole seconds")) }
+}
+
 /// Any duration.
 pub(super) fn duration(value: NodeAt<'_>) -> Decoded<Duration> {
     parse_duration(&string(value)?).map_err(|rule| value.wrong(rule))
@@ -75,8 +113,7 @@ pub(super) fn duration(value: NodeAt<'_>) -> Decoded<Duration> {
 
 /// A time of a limit or of an issuer of tokens, whose bounds are checked apart.
 pub(super) fn time(value: NodeAt<'_>) -> Decoded<Duration> {
-    let rule = "must be a duration, which is written like 500ms, 10s or 1m";
-    humantime::parse_duration(&string(value)?).map_err(|_| value.wrong(rule))
+    parse_duration(&string(value)?).map_err(|rule| value.wrong(format!("must be a duration: {rule}")))
 }
 
 /// Writes a duration as [`time`] reads it.
@@ -91,6 +128,28 @@ mod tests {
     #[test]
     fn a_duration_without_a_unit_is_refused_with_the_rule() {
         assert_eq!(parse_duration("1m 30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(parse_duration("10"), Err("a duration is written like 500ms, 10s or 1m".to_owned()));
+        for (text, rule) in [
+            ("10", "a duration is written like 500ms, 10s or 1m"),
+            ("500us", "a duration has whole milliseconds"),
+            ("5s 1us", "a duration has whole milliseconds"),
+            ("18446744073709612s", "a duration is at most 100000 days"),
+            ("584942417years", "a duration is at most 100000 days"),
+        ] {
+            assert_eq!(parse_duration(text), Err(rule.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_place_to_listen_is_a_host_and_a_port() {
+        for host in ["localhost", "127.0.0.1", "[::1]", "a-b.example", "0.0.0.0"] {
+            assert!(is_host(host), "{host}");
+        }
+        for host in ["", "::1", "[::1", "[x]", "a b", "*", "u@h", "http://h"] {
+            assert!(!is_host(host), "{host}");
+        }
+        assert_eq!(
+            ["0", "7420", "+0", "65536", "", "x"].map(is_port),
+            [true, true, false, false, false, false]
+        );
     }
 }

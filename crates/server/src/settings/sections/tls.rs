@@ -72,7 +72,7 @@ impl TlsSettings {
             self_signed: table.optional("self_signed", text::path),
             client_ca: table.optional("client_ca", text::path),
             client_auth: table.optional("client_auth", |value| value.choice(&CLIENT_AUTH))?,
-            hsts: table.optional("hsts", text::duration)?,
+            hsts: table.optional("hsts", text::seconds)?,
         })
     }
 
