@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquire, AgentId, Command, FencingToken, Instant, Limits, LockManager, Mode, Name, NameBuf, NewAgent,
-    NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnerId, RequestId, SecretSeed, Unlock, WebLockView,
+    NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnerId, RequestId, SecretSeed, Unlock,
+    WebLockView,
 };
 
 const NOW: Instant = Instant::from_millis(0);
@@ -217,4 +221,72 @@ fn a_snapshot_is_charged_for_its_entries_its_metadata_and_its_names() {
     };
     world.manager.handle(NOW, Command::Request(request));
     assert!(world.manager.bytes_of_snapshot() >= before + 2000 + Limits::DEFAULT.label_bytes);
+}
+
+#[test]
+fn a_name_shows_who_holds_it_oldest_first_and_whether_durably() {
+    let mut world = World::new();
+    let all = names(3);
+    let owner = world.owner(&all[..1]);
+    let agent = world.join("reader", None);
+    world.request(agent, "0", Mode::Shared);
+    world.request(agent, "1", Mode::Exclusive);
+    let name = |at: usize| all[at].as_name();
+    assert_eq!([0, 1, 2].map(|at| world.manager.holders_of(name(at))), [2, 1, 0]);
+    assert_eq!([0, 1, 2].map(|at| world.manager.is_held_durably(name(at))), [true, false, false]);
+    let holders = world.manager.first_holders_of(name(0));
+    assert_eq!(holders.iter().map(|holder| &*holder.label).collect::<Vec<_>>(), ["Ada", "reader"]);
+    assert!(world.manager.first_holders_of(name(2)).is_empty());
+    let record = world.manager.lock_of(owner, name(0)).unwrap();
+    assert_eq!((record.owner, record.mode), (owner, Mode::Shared));
+    assert_eq!(world.manager.token_of_lock(owner, name(0)), Some(record.token));
+    assert!(world.manager.lock_of(owner, name(1)).is_none());
+    assert_eq!(world.manager.token_of_lock(owner, name(1)), None);
+}
+
+#[test]
+fn assignments_are_found_from_any_bytes_on() {
+    let mut world = World::new();
+    for resource in ["a", "b", "c"] {
+        let name = Name::new(resource).unwrap();
+        let (seed, ttl_ms) = (SecretSeed(1), 10);
+        let new = NewClaim { name, claimant: "Bob", ttl_ms, seed, metadata: None };
+        let Outcome::Claimed(grant) = world.manager.handle(NOW, Command::Claim(new)) else { panic!() };
+        world.manager.handle(NOW, Command::Finalize { name, token: Some(grant.token) });
+    }
+    let from = |start: &[u8]| {
+        let found =
+            world.manager.assignments_from(start).map(|found| found.name.as_name().display().into_owned());
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(from(b"b"), ["b", "c"]);
+    assert_eq!(from(b"aa"), ["b", "c"]);
+    assert_eq!(from(b""), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_name_is_shown_as_it_is_unless_it_has_control_characters() {
+    let shown = |text: &str| Name::new(text).unwrap().display().into_owned();
+    assert_eq!([shown("a\"b\\"), shown("a\nb"), shown("é")], ["a\"b\\", "a\\nb", "é"]);
+    assert_eq!(format!("{:?}", Name::new("a\"b\\").unwrap()), "\"a\\\"b\\\\\"");
+}
+
+#[test]
+fn the_first_character_beyond_16_bits_has_two_units() {
+    let units = |text| Name::new(text).unwrap().units().collect::<Vec<_>>();
+    assert_eq!(units("\u{ffff}"), [0xFFFF]);
+    assert_eq!(units("\u{10000}"), [0xD800, 0xDC00]);
+}
+
+#[test]
+fn names_are_keys_by_their_content() {
+    let (one, other) = (NameBuf::new("one").unwrap(), NameBuf::new("other").unwrap());
+    assert!(one != other && one == NameBuf::new("one").unwrap());
+    let hasher = FixedState::default();
+    assert_ne!(hasher.hash_one(&one), hasher.hash_one(&other));
+    let map = BTreeMap::from([(one, 1), (other, 2)]);
+    assert_eq!(
+        ["one", "other", "none"].map(|key| map.get(key.as_bytes()).copied()),
+        [Some(1), Some(2), None]
+    );
 }

@@ -70,13 +70,14 @@ struct Terms {
     ttl: Duration,
     metadata: Option<String>,
     idempotency_key: Option<String>,
+    /// The length of the caller's part of it.
+    key_bytes: usize,
 }
 
 impl Terms {
     fn check(&self) -> Result<(), Quota> {
-        let key_bytes = self.idempotency_key.as_ref().map_or(0, String::len);
-        if key_bytes > NewClaim::KEY_BYTES {
-            return Err(Quota::bytes("idempotency_key", key_bytes, NewClaim::KEY_BYTES));
+        if self.key_bytes > NewClaim::KEY_BYTES {
+            return Err(Quota::bytes("idempotency_key", self.key_bytes, NewClaim::KEY_BYTES));
         }
         Quota::check_label("claimant", &self.claimant)
     }
@@ -144,7 +145,8 @@ impl Claims {
         ttl: Duration,
     ) -> NewClaim {
         let resource = named(resource).map(Name::to_buf);
-        let terms = Terms { claimant: claimant.into(), ttl, metadata: None, idempotency_key: None };
+        let terms =
+            Terms { claimant: claimant.into(), ttl, metadata: None, idempotency_key: None, key_bytes: 0 };
         NewClaim { claims: self.clone(), resource, terms }
     }
 
@@ -286,7 +288,18 @@ impl NewClaim {
     /// long as it lives: for callers that never got the answer. Make the key hard to guess, as it is as good
     /// as the token. At most [`KEY_BYTES`](Self::KEY_BYTES).
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
-        self.terms.idempotency_key = Some(key.into());
+        let key = key.into();
+        (self.terms.key_bytes, self.terms.idempotency_key) = (key.len(), Some(key));
+        self
+    }
+
+    /// As [`idempotency_key`](Self::idempotency_key), with a key that finds the claims of this caller alone, so
+    /// that it need not be hard to guess: for servers that know their callers.
+    pub fn idempotency_key_of(mut self, caller: &str, key: &str) -> Self {
+        // Filled up so that the whole is longer than any other key: no other caller can name it as one.
+        let width = Self::KEY_BYTES;
+        self.terms.key_bytes = key.len();
+        self.terms.idempotency_key = Some(format!("{key:<width$} {caller}"));
         self
     }
 

@@ -33,7 +33,7 @@ fn every_fault_is_reported_in_one_line_with_file_line_key_value_and_rule() {
         "f.toml:3: alowed_origins: unknown key; the nearest known one is allowed_origins",
         r#"f.toml:4: fresh = "yes": must be true or false"#,
         r#"f.toml:5: drain = "2h": draining takes at most 1h"#,
-        r#"f.toml:6: allowed_origins[1] = "https://b.example/path": an origin is a scheme and a host without a path and without "*", like https://app.example or http://localhost:3000"#,
+        r#"f.toml:6: allowed_origins[1] = "https://b.example/path": an origin is the scheme of a page and a host, with a port from 1 to 65535 if it has one, without a path and without "*", like https://app.example or http://localhost:3000"#,
         "f.toml:6: allowed_origins[2] = 7: must be a text in quotation marks",
         r#"f.toml:9: lock_types.customer = "exclusive-writer": must be "read-write" or "exclusive-write" or "exclusive-read""#,
         r#"f.toml:12: tls.cert = "cert.pem": needs tls.key, the file with the private key"#,

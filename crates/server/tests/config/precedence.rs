@@ -143,7 +143,7 @@ fn a_wrong_variable_is_reported_by_its_name() {
     assert_eq!(
         lines,
         [
-            "LOCKHOUSE_ALLOWED_ORIGINS: allowed_origins[0] = \"https://a/b\": an origin is a scheme and a host without a path and without \"*\", like https://app.example or http://localhost:3000",
+            "LOCKHOUSE_ALLOWED_ORIGINS: allowed_origins[0] = \"https://a/b\": an origin is the scheme of a page and a host, with a port from 1 to 65535 if it has one, without a path and without \"*\", like https://app.example or http://localhost:3000",
             "LOCKHOUSE_FRESH: fresh = \"perhaps\": must be true or false",
             "LOCKHOUSE_LEASE: lease = \"5\": a duration is written like 500ms, 10s or 1m",
             "LOCKHOUSE_LOCK_TYPES: lock_types.customer = \"\": must be \"read-write\" or \"exclusive-write\" or \"exclusive-read\"",

@@ -13,20 +13,30 @@ use crate::http::request::asker::Asker;
 use crate::http::request::decode::ApiResult;
 use crate::state::AppState;
 
+/// The key by which a claim is found again.
+pub(crate) enum FoundBy {
+    /// A `claimKey`, which is a secret and may be shared on purpose.
+    Secret(String),
+    /// An `Idempotency-Key`, which is none: others may use the same.
+    CallersKey { caller: String, key: String },
+}
+
 pub(crate) async fn claim(
     state: &AppState,
     key: &BucketKey,
     new: NewClaim,
-    found_by: Option<String>,
+    found_by: Option<FoundBy>,
 ) -> ApiResult<Claimed> {
     let claims = bucket(state, key)?.claims();
     let mut claiming = claims.claim(new.resource.as_name(), new.claimant, Duration::from_millis(new.ttl_ms));
     if let Some(metadata) = new.metadata {
         claiming = claiming.metadata(metadata);
     }
-    if let Some(key) = found_by {
-        claiming = claiming.idempotency_key(key);
-    }
+    claiming = match found_by {
+        Some(FoundBy::Secret(key)) => claiming.idempotency_key(key),
+        Some(FoundBy::CallersKey { caller, key }) => claiming.idempotency_key_of(&caller, &key),
+        None => claiming,
+    };
     let claim = claiming.await?;
     Ok(Claimed {
         resource: JsonName(new.resource),

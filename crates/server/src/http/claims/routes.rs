@@ -8,13 +8,12 @@ use axum::http::{StatusCode, Uri};
 
 use super::bodies::{ClaimKey, ClaimState, Claimed, NewClaim, ReleasedClaim, Renewed};
 use super::calls;
-use crate::auth::Identity;
 use crate::http::access::Caller;
 use crate::http::dto::{Assignment, JsonName};
 use crate::http::problem::{Code, Problem};
 use crate::http::request::asker::Asker;
 use crate::http::request::body::JsonBody;
-use crate::http::request::constraints::{CLAIM_KEY, RESOURCE};
+use crate::http::request::constraints::RESOURCE;
 use crate::http::request::decode::ApiResult;
 use crate::http::request::headers::GivenKey;
 use crate::http::request::parameters::Parameters;
@@ -44,21 +43,17 @@ pub(crate) async fn claim(
     GivenKey(key): GivenKey,
     JsonBody(mut new): JsonBody<NewClaim>,
 ) -> ApiResult<(StatusCode, Json<Claimed>)> {
-    let found_by = new.key.take().or_else(|| key.map(|key| of_caller(&state, &caller.identity, key)));
+    let found_by = match (new.key.take(), key) {
+        (Some(key), _) => Some(calls::FoundBy::Secret(key)),
+        // An open server does not tell its callers apart.
+        (None, Some(key)) if state.authority().is_open() => Some(calls::FoundBy::Secret(key)),
+        (None, Some(key)) => {
+            Some(calls::FoundBy::CallersKey { caller: caller.identity.caller().to_owned(), key })
+        }
+        (None, None) => None,
+    };
     let claimed = calls::claim(&state, &bucket, new, found_by).await?;
     Ok((StatusCode::CREATED, Json(claimed)))
-}
-
-/// The key by which a claim is found again that came with this `Idempotency-Key`: by that and its caller,
-/// where callers are distinguished. A `claimKey` is a secret, which may be shared on purpose; an
-/// `Idempotency-Key` is none, and others may use the same.
-fn of_caller(state: &AppState, identity: &Identity, idempotency_key: String) -> String {
-    if state.authority().is_open() {
-        return idempotency_key;
-    }
-    // Filled up so that the whole is longer than any `claimKey`: no other caller can name it as one.
-    let width = CLAIM_KEY.most;
-    format!("{idempotency_key:<width$}{}", identity.caller())
 }
 
 /// Show a claim

@@ -40,7 +40,7 @@ impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
     }
 }
 
-/// The body of a call that has none, which is empty or an empty object: what stands in one would be ignored, as a
+/// The body of a call that has none, which is empty, an empty object or `null`: what stands in one would be ignored, as a
 /// `ttlMs` of a heartbeat.
 pub(crate) struct NoBody;
 
@@ -50,7 +50,7 @@ impl FromRequest<Arc<AppState>> for NoBody {
     async fn from_request(request: Request, _: &Arc<AppState>) -> ApiResult<Self> {
         let body = collect(request.into_body(), HTTP_BODY_BYTES).await?;
         match body.trim_ascii() {
-            b"" | b"{}" => Ok(Self),
+            b"" | b"{}" | b"null" => Ok(Self),
             _ => Err(Problem::field(Code::Invalid, "body", "empty, as this call takes nothing from it")),
         }
     }

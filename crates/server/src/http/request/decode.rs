@@ -103,7 +103,10 @@ impl<'a> Members<'a> {
             let path = item_path(&field.path(), at);
             match serde_json::from_str(raw.get()) {
                 Ok(all) => T::read(&Members { path, all }),
-                Err(_) => Err(Violation::new(path, raw.get(), "an object that has no member twice")),
+                Err(_) if raw.get().starts_with('{') => {
+                    Err(Violation::new(path, raw.get(), "an object that has no member twice"))
+                }
+                Err(_) => Err(Violation::new(path, raw.get(), "an object")),
             }
         };
         items.iter().enumerate().map(read).collect()
