@@ -1,8 +1,25 @@
 // Tabs with a real library, which takes `navigator.locks` to be the engine's: `cargo xtask libraries` installs
 // the libraries and runs the tests of this folder, with the client and natively.
 
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { until } from '../support/cleanup.mjs';
+
+/**
+ * WA-SQLite's tests give a lock 5 ms to be granted, and a busy machine may take longer to ask a server. They say
+ * nothing of how long it takes, so they are as good with a longer time.
+ */
+const PATIENCE = {
+  name: 'patience',
+  setup({ onLoad }) {
+    onLoad({ filter: /WebLocksMixin\.test\.js$/ }, async ({ path }) => {
+      const contents = await readFile(path, 'utf8');
+      if (!contents.includes('lockTimeout: 5 ')) throw new Error('the timeout in these tests is another one');
+      return { contents: contents.replaceAll('lockTimeout: 5 ', 'lockTimeout: 500 ') };
+    });
+  },
+};
 
 /** A script that puts what the source exports into the global `library`. */
 export async function libraryScript(contents) {
@@ -15,6 +32,7 @@ export async function libraryScript(contents) {
     // SQLite's module asks for its own address, though it is given its program.
     define: { 'import.meta.url': 'location.href' },
     loader: { '.wasm': 'binary' },
+    plugins: [PATIENCE],
     write: false,
   });
   return outputFiles[0].text;
@@ -26,6 +44,13 @@ export async function openLibrary({ tab }, script) {
   await opened.page.addScriptTag({ content: script });
   return opened;
 }
+
+/** Waits until a request of any tab for the lock of this name waits. */
+export const untilRequested = (tab, name) =>
+  until(async () => (await tab.modes(name)).pending.length > 0, `${name} is waited for`);
+
+/** Waits until no tab holds the lock of this name: another tab's request can overtake its release. */
+export const untilFree = (tab, name) => until(async () => (await tab.modes(name)).held.length === 0, `${name} is free`);
 
 /** Two tabs of one origin with the library. */
 export const openTwo = async (own, script) => [await openLibrary(own, script), await openLibrary(own, script)];

@@ -1,4 +1,4 @@
-// The tests that WA-SQLite has of its locks, unchanged, run in a page.
+// The tests that WA-SQLite has of its locks, in a page.
 
 import './jasmine-globals.js';
 import '@journeyapps/wa-sqlite/test/WebLocksMixin.test.js';

@@ -47,7 +47,9 @@ export async function open(lockPolicy) {
   database = await sqlite.open_v2('counters');
   // The transaction says beforehand that it will write, where the policy has a use for that.
   begin = lockPolicy === 'shared+hint' ? 'PRAGMA write_hint; BEGIN' : 'BEGIN';
-  await retried('CREATE TABLE IF NOT EXISTS counter (value); INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT * FROM counter)');
+  await retried(
+    'CREATE TABLE IF NOT EXISTS counter (value); INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT * FROM counter)',
+  );
 }
 
 /** Reads the counter and writes the next value, that often; gives the values and how often it was refused. */

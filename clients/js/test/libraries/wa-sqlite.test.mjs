@@ -2,9 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
-import { until } from '../support/cleanup.mjs';
 import { bench, startLab, test } from '../support/lab.mjs';
-import { libraryScript, openLibrary, openTwo } from './library.mjs';
+import { libraryScript, openLibrary, openTwo, untilFree, untilRequested } from './library.mjs';
 
 const INCREMENTS = 50;
 
@@ -34,8 +33,9 @@ describe('@journeyapps/wa-sqlite', () => {
       lock: (state) => tab.page.evaluate(([file, to]) => library.lock(file, to), [own.name, state]),
       unlock: (state) => tab.page.evaluate(([file, to]) => library.unlock(file, to), [own.name, state]),
       /** Waits until a request for the lock of that part waits. */
-      pending: (part) =>
-        until(async () => (await tab.modes(`lock##${own.name}##${part}`)).pending.length > 0, `${part} is waited for`),
+      pending: (part) => untilRequested(tab, `lock##${own.name}##${part}`),
+      /** Waits until no tab has the lock of that part. */
+      free: (part) => untilFree(tab, `lock##${own.name}##${part}`),
       connect: () => tab.page.evaluate(([file, how]) => library.connect(file, how), [own.name, policy]),
     }));
     for (const connection of connections) await connection.connect();
@@ -50,6 +50,7 @@ describe('@journeyapps/wa-sqlite', () => {
       assert.equal(await a.lock('reserved'), 'ok');
       assert.equal(await b.lock('reserved'), 'busy');
       assert.equal(await a.unlock('none'), 'ok');
+      await b.free('reserved');
       assert.equal(await b.lock('reserved'), 'ok');
     });
 
@@ -79,6 +80,7 @@ describe('@journeyapps/wa-sqlite', () => {
       await b.pending(policy === 'exclusive' ? 'access' : 'gate');
       await a.close();
       assert.equal(await shared, 'ok');
+      await b.free('reserved');
       assert.equal(await b.lock('reserved'), 'ok');
       assert.equal(await b.lock('exclusive'), 'ok');
     });
@@ -92,7 +94,10 @@ describe('@journeyapps/wa-sqlite', () => {
       const areMixed = a.values[0] < b.values.at(-1) && b.values[0] < a.values.at(-1);
       assert.ok(areMixed || a.refused + b.refused > 0, 'both work at the same time');
       const values = [...a.values, ...b.values].sort((one, other) => one - other);
-      assert.deepEqual(values, Array.from({ length: 2 * INCREMENTS }, (_, before) => before + 1));
+      assert.deepEqual(
+        values,
+        Array.from({ length: 2 * INCREMENTS }, (_, before) => before + 1),
+      );
       for (const { page } of tabs) assert.equal(await page.evaluate(() => library.read()), 2 * INCREMENTS);
     });
   }
