@@ -9,6 +9,7 @@ mod bench;
 mod fix;
 mod fuzz;
 mod lab;
+mod libraries;
 mod long;
 mod measure;
 mod mutants;
@@ -78,6 +79,8 @@ enum Command {
     /// Put a tenant that is at all of its limits beside another one, and see whether that one is told
     /// anything else for it
     Neighbours(lab::Args),
+    /// Run libraries that are built on Web Locks in tabs of Chromium, on the client and natively
+    Libraries(libraries::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     ///
     /// "fuzz" and "mutants" go on where they stopped: what their files tell already is not done again. To
@@ -107,6 +110,7 @@ pub fn run() -> ExitCode {
         Command::Secrets(args) => secrets::run(&args),
         Command::Soak(args) => lab::run("soak", &args),
         Command::Neighbours(args) => lab::run("neighbours", &args),
+        Command::Libraries(args) => libraries::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
     })

@@ -39,6 +39,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "1.5",
         ],
     ),
+    ("libraries", &["libraries"]),
     ("fuzz", &["fuzz", "--seconds", "3600", "--resume"]),
     ("mutants", &["mutants", "--resume"]),
     ("mutants", &["mutate", "--resume"]),

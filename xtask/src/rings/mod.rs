@@ -272,26 +272,17 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let binary = built_server(run)?;
     let client = run.root.join(dist::CLIENT);
     let report = tree::results_folder(run.root)?.join("js.xml");
-    let _ = fs::remove_file(&report);
-    let mut node = Command::new("node");
+    let mut files = test_files(&client.join("test"))?;
+    files.extend(test_files(&run.root.join("examples"))?);
+    let mut node = node_tests(&report, files);
     // The programs that run the tests, and all that they start.
     node.env("NODE_OPTIONS", format!("--import=\"{}\"", client.join("test/support/traces.mjs").display()));
-    // Most files wait for leases and browsers most of the time.
-    node.args(["--test", "--test-concurrency=2"]).args([
-        "--test-reporter=spec",
-        "--test-reporter-destination=stdout",
-        "--test-reporter=junit",
-    ]);
-    node.arg(format!("--test-reporter-destination={}", report.display()))
-        .args(test_files(&client.join("test"))?)
-        .args(test_files(&run.root.join("examples"))?);
     for (variable, program) in [("CUSTOMERS_BIN", "customers"), ("SEATS_BIN", "seats")] {
         node.env(variable, binary.with_file_name(program));
     }
     node.env("LOCKHOUSE_BIN", binary);
     let end = run.logged(node.current_dir(client))?;
-    let xml = fs::read_to_string(&report).with_context(|| format!("node left no results ({end})"))?;
-    checked(results::read_node_junit(&xml)?, end)
+    node_results(&report, end)
 }
 
 fn http(run: &Run<'_>) -> Result<Vec<TestRun>> {
@@ -301,12 +292,35 @@ fn http(run: &Run<'_>) -> Result<Vec<TestRun>> {
     Ok(tests)
 }
 
+/// Node's test runner on these files. It prints as it goes, and leaves its results in `report`.
+pub(crate) fn node_tests(report: &Path, files: Vec<PathBuf>) -> Command {
+    let _ = fs::remove_file(report);
+    let mut node = Command::new("node");
+    // Most files wait for leases and browsers most of the time.
+    node.args(["--test", "--test-concurrency=2"]).args([
+        "--test-reporter=spec",
+        "--test-reporter-destination=stdout",
+        "--test-reporter=junit",
+    ]);
+    node.arg(format!("--test-reporter-destination={}", report.display())).args(files);
+    node
+}
+
+/// What Node's test runner left in `report`.
+pub(crate) fn node_results(report: &Path, end: shell::End) -> Result<Vec<TestRun>> {
+    let xml = fs::read_to_string(report).with_context(|| format!("node left no results ({end})"))?;
+    checked(results::read_node_junit(&xml)?, end)
+}
+
 /// The files of tests, by name: Node 20 would take every file below a folder `test` for one, helpers
-/// included.
-fn test_files(folder: &Path) -> Result<Vec<PathBuf>> {
+/// included. A folder with packages of its own is left to the command that installs them.
+pub(crate) fn test_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
+        if path.join("package.json").is_file() {
+            continue;
+        }
         if path.is_dir() {
             files.extend(test_files(&path)?);
         } else if [".test.js", ".test.mjs", ".test.cjs"]

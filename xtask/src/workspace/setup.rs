@@ -15,11 +15,16 @@ const NODE_MAJOR: u32 = 20;
 /// Installs missing tools, or says how to.
 pub(crate) fn run(root: &Path) -> Result<()> {
     println!("── setup    Node, Chromium, PostgreSQL, strace, npm packages");
+    browser(root)?;
+    postgres()?;
+    strace()
+}
+
+/// What the tests of the JavaScript client need.
+pub(crate) fn browser(root: &Path) -> Result<()> {
     node()?;
     chromium()?;
-    postgres()?;
-    strace()?;
-    packages(root)
+    packages(root, dist::CLIENT)
 }
 
 fn node() -> Result<()> {
@@ -83,20 +88,20 @@ fn install(program: &str, why: &str, package: &str) -> Result<()> {
     Ok(())
 }
 
-/// `npm ci`, unless the lock file is the one that was installed last.
-fn packages(root: &Path) -> Result<()> {
-    let client = root.join(dist::CLIENT);
-    let Ok(wanted) = fs::read(client.join("package-lock.json")) else {
-        bail!("{}/package-lock.json is missing", dist::CLIENT);
+/// `npm ci` in a folder of the project, unless the lock file is the one that was installed last.
+pub(crate) fn packages(root: &Path, folder: &str) -> Result<()> {
+    let place = root.join(folder);
+    let Ok(wanted) = fs::read(place.join("package-lock.json")) else {
+        bail!("{folder}/package-lock.json is missing");
     };
-    let installed = client.join("node_modules/.installed-lock.json");
+    let installed = place.join("node_modules/.installed-lock.json");
     if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
     let mut command = Command::new("npm");
-    let end = shell::run_shown(command.args(["ci", "--no-audit", "--no-fund"]).current_dir(&client))?;
+    let end = shell::run_shown(command.args(["ci", "--no-audit", "--no-fund"]).current_dir(&place))?;
     if !end.is_success() {
-        bail!("npm ci in {}: {end}", dist::CLIENT);
+        bail!("npm ci in {folder}: {end}");
     }
     fs::write(installed, wanted)?;
     Ok(())

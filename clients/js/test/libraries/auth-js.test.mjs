@@ -1,5 +1,5 @@
-// auth-js: `navigatorLock` runs a critical section under a Web Lock, and steals the lock of a holder that does
-// not come to its end.
+// auth-js: `navigatorLock` runs a critical section under a Web Lock, and steals the lock of a section that
+// does not end.
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
@@ -28,7 +28,7 @@ describe('@supabase/auth-js', () => {
   for (const timeoutMs of [-1, LONG_MS]) {
     test(`sections of two tabs never overlap, with a timeout of ${timeoutMs}`, async (t) => {
       const own = bench(t, lab);
-      // The browser tells a tab late what another one wrote into its storage; this process sees both at once.
+      // The storage of two tabs does not agree at once, even natively; what this process sees is in order.
       const order = [];
       let inside = 0;
       let most = 0;

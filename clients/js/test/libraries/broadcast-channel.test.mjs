@@ -98,7 +98,7 @@ describe('broadcast-channel', () => {
     await candidate.die();
     await until(async () => (await candidate.requests()).join() === '1,0', 'the candidate waits no longer');
     await leader.die();
-    await until(async () => (await candidate.requests()).join() === '0,0', 'nobody leads');
+    await until(async () => (await candidate.requests()).join() === '0,0', 'no tab leads');
     assert.equal(await candidate.isLeader(), false);
   });
 });

@@ -1,5 +1,5 @@
-// Tabs with a real library, which takes `navigator.locks` to be the engine's: `cargo xtask libraries` installs
-// the libraries and runs the tests of this folder, with the client and natively.
+// Tabs with a real library, which takes `navigator.locks` to be the engine's. `cargo xtask libraries` installs
+// the libraries and runs the tests of this folder, on the client and natively.
 
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -7,8 +7,8 @@ import { build } from 'esbuild';
 import { until } from '../support/cleanup.mjs';
 
 /**
- * WA-SQLite's tests give a lock 5 ms to be granted, and a busy machine may take longer to ask a server. They say
- * nothing of how long it takes, so they are as good with a longer time.
+ * WA-SQLite's tests give a lock 5 ms to be granted, and to ask a server may take longer on a busy machine.
+ * What they show does not depend on the length of the time.
  */
 const PATIENCE = {
   name: 'patience',

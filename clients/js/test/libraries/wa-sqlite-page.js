@@ -1,4 +1,4 @@
-// WA-SQLite in a page: a connection to locks alone, and one to a database in IndexedDB that these locks guard.
+// WA-SQLite in a page: the locks of a file alone, and a database in IndexedDB that these locks guard.
 
 import SQLiteModule from '@journeyapps/wa-sqlite/dist/wa-sqlite-async.mjs';
 import wasmBinary from '@journeyapps/wa-sqlite/dist/wa-sqlite-async.wasm';
@@ -6,16 +6,14 @@ import { IDBBatchAtomicVFS } from '@journeyapps/wa-sqlite/src/examples/IDBBatchA
 import * as SQLite from '@journeyapps/wa-sqlite/src/sqlite-api.js';
 import { WebLocksMixin } from '@journeyapps/wa-sqlite/src/WebLocksMixin.js';
 
-const { SQLITE_BUSY, SQLITE_LOCK_EXCLUSIVE, SQLITE_LOCK_NONE, SQLITE_LOCK_RESERVED, SQLITE_LOCK_SHARED } = SQLite;
-
 const STATES = {
-  none: SQLITE_LOCK_NONE,
-  shared: SQLITE_LOCK_SHARED,
-  reserved: SQLITE_LOCK_RESERVED,
-  exclusive: SQLITE_LOCK_EXCLUSIVE,
+  none: SQLite.SQLITE_LOCK_NONE,
+  shared: SQLite.SQLITE_LOCK_SHARED,
+  reserved: SQLite.SQLITE_LOCK_RESERVED,
+  exclusive: SQLite.SQLITE_LOCK_EXCLUSIVE,
 };
 
-const ANSWERS = { [SQLite.SQLITE_OK]: 'ok', [SQLITE_BUSY]: 'busy' };
+const ANSWERS = { [SQLite.SQLITE_OK]: 'ok', [SQLite.SQLITE_BUSY]: 'busy' };
 
 class Locks extends WebLocksMixin(Object) {
   getFilename(file) {
@@ -39,7 +37,7 @@ let sqlite;
 let database;
 let begin;
 
-/** Opens the database of the origin, with its one counter. */
+/** Opens the database of the origin, with its one counter; other tabs must not write meanwhile. */
 export async function open(lockPolicy) {
   const module = await SQLiteModule({ wasmBinary });
   sqlite = SQLite.Factory(module);
@@ -47,8 +45,10 @@ export async function open(lockPolicy) {
   database = await sqlite.open_v2('counters');
   // The transaction says beforehand that it will write, where the policy has a use for that.
   begin = lockPolicy === 'shared+hint' ? 'PRAGMA write_hint; BEGIN' : 'BEGIN';
-  await retried(
-    'CREATE TABLE IF NOT EXISTS counter (value); INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT * FROM counter)',
+  await sqlite.exec(
+    database,
+    `CREATE TABLE IF NOT EXISTS counter (value);
+     INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT * FROM counter)`,
   );
 }
 
@@ -77,16 +77,12 @@ export async function read() {
   return value;
 }
 
-async function retried(statements) {
-  while ((await attempted(async () => sqlite.exec(database, statements))) === undefined);
-}
-
 /** Nothing, if another connection was in the way; then the transaction is undone. */
 async function attempted(work) {
   try {
     return await work();
   } catch (error) {
-    if (error.code !== SQLITE_BUSY) throw error;
+    if (error.code !== SQLite.SQLITE_BUSY) throw error;
     if (!sqlite.get_autocommit(database)) await sqlite.exec(database, 'ROLLBACK');
     // Two that refuse each other in step would do so for ever.
     await new Promise((resolve) => setTimeout(resolve, Math.random() * 20));
