@@ -758,8 +758,155 @@ function sayGoodbye(dial, keys, identity) {
   }
 }
 
+// src/random.ts
+function randomId() {
+  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] ?? 0) & 15 | 64;
+  bytes[8] = (bytes[8] ?? 0) & 63 | 128;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
+
+// src/partition.ts
+var ORIGINS = "origins:";
+var STORED = "lockhouse.partition";
+function currentPartition() {
+  const frame = globalThis;
+  if (!frame.document || frame.parent === globalThis) return "";
+  if (frame.credentialless) return storedPartition(frame);
+  return partitionFor(frame.origin ?? "null", ancestorsOf(frame));
+}
+function partitionFor(origin, ancestors) {
+  const top = ancestors.at(-1);
+  if (top === void 0 || ancestors.every((ancestor) => ancestor !== "null" && ancestor === origin)) return "";
+  return [ORIGINS, origin, ...new Set(ancestors.slice(0, -1)), top].join(" ");
+}
+function storedPartition({ localStorage }) {
+  const stored = localStorage?.getItem(STORED);
+  if (stored) return stored;
+  const partition = `credentialless ${randomId()}`;
+  localStorage?.setItem(STORED, partition);
+  return partition;
+}
+function ancestorsOf(frame) {
+  if (frame.location?.ancestorOrigins) return Array.from(frame.location.ancestorOrigins);
+  const ancestors = [];
+  let below = frame;
+  while (below.parent !== below) {
+    const above = below.parent;
+    try {
+      ancestors.push(above.origin ?? "null");
+    } catch {
+      const { referrer } = frame.document ?? { referrer: "" };
+      return [...ancestors, URL.canParse(referrer) ? new URL(referrer).origin : "null"];
+    }
+    below = above;
+  }
+  return ancestors;
+}
+
+// src/checks.ts
+var LONGEST_BYTES = 256;
+var LONGEST_ORIGINS_BYTES = 4096;
+var LONGEST_SECRET = 8192;
+var SHOWN_UNITS = 64;
+function broken(field, value, rule) {
+  return new TypeError(`${field}: ${shown(value)}, but it must be ${rule}`);
+}
+function shown(value) {
+  if (typeof value === "string") return JSON.stringify(value.slice(0, SHOWN_UNITS));
+  if (typeof value === "object" && value !== null) return Object.prototype.toString.call(value);
+  return typeof value === "function" ? "a function" : String(value);
+}
+function toText(field, value) {
+  if (typeof value === "string") return value;
+  throw broken(field, value, "a string");
+}
+function toWellFormed(field, value) {
+  const text2 = toText(field, value);
+  if (/[\ud800-\udfff]/u.test(text2)) throw broken(field, text2, "without lone surrogates");
+  return text2;
+}
+function fitting(field, value, longest = LONGEST_BYTES) {
+  const text2 = toWellFormed(field, value);
+  const bytes = utf8Length(text2);
+  if (bytes <= longest) return text2;
+  const start = JSON.stringify(`${text2.slice(0, SHOWN_UNITS)}\u2026`);
+  throw new TypeError(`${field}: ${start} has ${bytes} bytes of UTF-8, but at most ${longest} are allowed`);
+}
+function toBucket(field, value) {
+  const name = fitting(field, value);
+  if (name === "") throw broken(field, name, "a name of at least one character");
+  return name;
+}
+function toPartition(field, value) {
+  const isList = typeof value === "string" && value.startsWith(ORIGINS);
+  const partition = fitting(field, value, isList ? LONGEST_ORIGINS_BYTES : LONGEST_BYTES);
+  if (partition.startsWith("")) throw broken(field, partition, "without U+001F at its beginning");
+  return partition;
+}
+function toSecret(field, value) {
+  if (typeof value === "string" && value.length <= LONGEST_SECRET && /^[!-~]+$/.test(value)) return value;
+  throw new TypeError(`${field}: must be a string of 1 to ${LONGEST_SECRET} visible ASCII characters`);
+}
+function isMilliseconds(value, least, most) {
+  return typeof value === "number" && value >= least && value <= most;
+}
+function toNumber(field, value) {
+  if (typeof value === "number" && Number.isFinite(value)) return value;
+  throw broken(field, value, "a finite number");
+}
+function toInteger(field, value) {
+  if (typeof value === "number" && Number.isSafeInteger(value)) return value;
+  throw broken(field, value, "an integer");
+}
+function toBoolean(field, value) {
+  if (typeof value === "boolean") return value;
+  throw broken(field, value, "true or false");
+}
+function toFunction(field, value) {
+  if (typeof value === "function") return value;
+  throw broken(field, value, "a function");
+}
+function optional(check) {
+  return (field, value) => value === void 0 ? void 0 : check(field, value);
+}
+function toOptions(value, members, prefix = "") {
+  const options = toObject(`${prefix}options`, value);
+  checkNames(options, Object.keys(members), prefix, "an option");
+  return copied(options, members, prefix);
+}
+function toList(members, passedOver) {
+  const names = [.../* @__PURE__ */ new Set([...Object.keys(members), ...passedOver])];
+  return (field, value) => {
+    if (typeof value !== "object" || value === null || !(Symbol.iterator in value)) {
+      throw broken(field, value, "an iterable object, such as an array");
+    }
+    return Array.from(value, (each, index) => {
+      const path = `${field}[${index}]`;
+      const item = toObject(path, each);
+      checkNames(item, names, `${path}.`, "a member");
+      return copied(item, members, `${path}.`);
+    });
+  };
+}
+function checkNames(value, names, prefix, what) {
+  const unknown = Object.keys(value).find((name) => !names.includes(name));
+  if (unknown === void 0) return;
+  const shownName = `${prefix}${unknown.slice(0, SHOWN_UNITS)}`;
+  throw new TypeError(`${shownName} is unknown, but ${what} must be one of ${names.join(", ")}`);
+}
+function toObject(field, value) {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw broken(field, value, "an object");
+}
+function copied(value, members, prefix) {
+  const entries = Object.entries(members).map(([name, check]) => [name, check(`${prefix}${name}`, value[name])]);
+  return Object.fromEntries(entries);
+}
+
 // src/key.ts
-var LONGEST = 8192;
 var REFUSED_PAUSE_MS = 1e3;
 var Keys = class {
   #key;
@@ -768,7 +915,7 @@ var Keys = class {
   /** What all who want a key wait for, while keys are refused. */
   #next;
   constructor(key) {
-    this.#key = typeof key === "function" || key === void 0 ? key : checked(key);
+    this.#key = key;
   }
   /** Whether the next key may be another one. */
   get mayChange() {
@@ -776,7 +923,7 @@ var Keys = class {
   }
   /**
    * The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with
-   * a TypeError for what is no key.
+   * a WrongKey for what is no key.
    */
   now() {
     const key = this.#key;
@@ -812,12 +959,18 @@ var Keys = class {
     return askFor(key);
   }
 };
+var WrongKey = class extends TypeError {
+};
 async function askFor(key) {
-  return checked(await key());
+  const given = await key();
+  try {
+    return toSecret("key", given);
+  } catch (error) {
+    throw new WrongKey(error.message);
+  }
 }
-function checked(key) {
-  if (typeof key === "string" && key.length <= LONGEST && /^[!-~]+$/.test(key)) return key;
-  throw new TypeError(`key: must be a string of 1 to ${LONGEST} visible ASCII characters`);
+function toKey(field, value) {
+  return typeof value === "function" ? value : toSecret(field, value);
 }
 
 // src/outbox.ts
@@ -1837,114 +1990,6 @@ function unusable(member) {
   return domError("NetworkError", `The lock server's answer cannot be used: ${member} is missing or impossible`);
 }
 
-// src/random.ts
-function randomId() {
-  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = (bytes[6] ?? 0) & 15 | 64;
-  bytes[8] = (bytes[8] ?? 0) & 63 | 128;
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
-}
-
-// src/partition.ts
-var ORIGINS = "origins:";
-var STORED = "lockhouse.partition";
-function currentPartition() {
-  const frame = globalThis;
-  if (!frame.document || frame.parent === globalThis) return "";
-  if (frame.credentialless) return storedPartition(frame);
-  return partitionFor(frame.origin ?? "null", ancestorsOf(frame));
-}
-function partitionFor(origin, ancestors) {
-  const top = ancestors.at(-1);
-  if (top === void 0 || ancestors.every((ancestor) => ancestor !== "null" && ancestor === origin)) return "";
-  return [ORIGINS, origin, ...new Set(ancestors.slice(0, -1)), top].join(" ");
-}
-function storedPartition({ localStorage }) {
-  const stored = localStorage?.getItem(STORED);
-  if (stored) return stored;
-  const partition = `credentialless ${randomId()}`;
-  localStorage?.setItem(STORED, partition);
-  return partition;
-}
-function ancestorsOf(frame) {
-  if (frame.location?.ancestorOrigins) return Array.from(frame.location.ancestorOrigins);
-  const ancestors = [];
-  let below = frame;
-  while (below.parent !== below) {
-    const above = below.parent;
-    try {
-      ancestors.push(above.origin ?? "null");
-    } catch {
-      const { referrer } = frame.document ?? { referrer: "" };
-      return [...ancestors, URL.canParse(referrer) ? new URL(referrer).origin : "null"];
-    }
-    below = above;
-  }
-  return ancestors;
-}
-
-// src/checks.ts
-var LONGEST_BYTES = 256;
-var LONGEST_ORIGINS_BYTES = 4096;
-var SHOWN_UNITS = 64;
-function broken(field, value, rule) {
-  return new TypeError(`${field}: ${shown(value)}, but it must be ${rule}`);
-}
-function shown(value) {
-  if (typeof value === "string") return JSON.stringify(value.slice(0, SHOWN_UNITS));
-  if (typeof value === "object" && value !== null) return Object.prototype.toString.call(value);
-  return typeof value === "function" ? "a function" : String(value);
-}
-function toText(field, value) {
-  if (typeof value === "string") return value;
-  throw broken(field, value, "a string");
-}
-function toWellFormed(field, value) {
-  const text2 = toText(field, value);
-  if (/[\ud800-\udfff]/u.test(text2)) throw broken(field, text2, "without lone surrogates");
-  return text2;
-}
-function fitting(field, value, longest = LONGEST_BYTES) {
-  const text2 = toWellFormed(field, value);
-  const bytes = utf8Length(text2);
-  if (bytes <= longest) return text2;
-  const start = JSON.stringify(`${text2.slice(0, SHOWN_UNITS)}\u2026`);
-  throw new TypeError(`${field}: ${start} has ${bytes} bytes of UTF-8, but at most ${longest} are allowed`);
-}
-function toBucket(value) {
-  const name = fitting("bucket", value);
-  if (name === "") throw broken("bucket", name, "a name of at least one character");
-  return name;
-}
-function toPartition(value) {
-  const isList = typeof value === "string" && value.startsWith(ORIGINS);
-  const partition = fitting("partition", value, isList ? LONGEST_ORIGINS_BYTES : LONGEST_BYTES);
-  if (partition.startsWith("")) throw broken("partition", partition, "without U+001F at its beginning");
-  return partition;
-}
-function isMilliseconds(value, least, most) {
-  return typeof value === "number" && value >= least && value <= most;
-}
-function checkFunction(field, value) {
-  if (value !== void 0 && value !== null && typeof value !== "function") throw broken(field, value, "a function");
-}
-function toFlag(field, value, otherwise) {
-  if (value === void 0) return otherwise;
-  if (typeof value === "boolean") return value;
-  throw broken(field, value, "true or false");
-}
-function toJson(body) {
-  return JSON.stringify(body, (field, value) => {
-    if (typeof value === "number" && !Number.isFinite(value)) throw broken(field, value, "a finite number");
-    if (typeof value === "function" || typeof value === "symbol" || typeof value === "bigint") {
-      throw broken(field, value, "a string, a number or a list");
-    }
-    return value;
-  });
-}
-
 // src/conversions.ts
 var DEFAULTS = {
   ifAvailable: false,
@@ -1979,8 +2024,23 @@ function toLockOptions(value, method) {
     timeout: "timeout" in options ? toMilliseconds(method, "timeout", options.timeout, 0, Infinity) : void 0
   };
 }
+function toExtendedOptions(value, method) {
+  if (value === void 0) return DEFAULTS;
+  return toLockOptions(toOptions(value, EXTENDED, failureText(method, "")), method);
+}
+var asIs = (_field, value) => value;
+var EXTENDED = {
+  mode: asIs,
+  ifAvailable: optional(toBoolean),
+  steal: optional(toBoolean),
+  signal: asIs,
+  maxHold: asIs,
+  metadata: asIs,
+  timeout: asIs
+};
 function tooFewArguments(method, required, present2) {
-  return failure(method, `${required} arguments required, but only ${present2} present.`);
+  const noun = required === 1 ? "argument" : "arguments";
+  return failure(method, `${required} ${noun} required, but only ${present2} present.`);
 }
 function toLockMode(value, method) {
   if (value === void 0) return "exclusive";
@@ -2214,6 +2274,7 @@ function secondsToMs(header) {
 }
 
 // src/caller.ts
+var CALL_OPTIONS = { signal: optional(toSignal), timeout: optional(toTimeout) };
 var DEFAULT_TIMEOUT_MS = 3e4;
 var ATTEMPT_MS = 1e4;
 var UNAUTHENTICATED = "unauthenticated";
@@ -2235,12 +2296,14 @@ var Caller = class {
   get closed() {
     return this.#closed;
   }
-  async call(call, { signal, timeout } = {}) {
+  /** Makes the call. The options were checked before. */
+  async call(call, { signal, timeout = DEFAULT_TIMEOUT_MS }) {
     this.#admit();
     const url = `${this.#base()}/${call.path}`;
-    const endMs = performance.now() + toTimeout(timeout);
+    const fetch = this.#fetch;
+    if (!fetch) throw new TypeError("fetch: this platform has none, so the option must give a function");
+    const endMs = performance.now() + timeout;
     const init = initOf(call);
-    if (signal !== void 0 && !isAbortSignal(signal)) throw broken("signal", signal, "an AbortSignal");
     signal?.throwIfAborted();
     const cancel = new Cancellation(signal, this.#closed);
     const backoff = new Backoff();
@@ -2249,7 +2312,7 @@ var Caller = class {
     try {
       for (; ; ) {
         sentAt = call.again === "withKey" ? sentAt ?? now() : now();
-        const end = await this.#attempt(url, init, endMs, cancel);
+        const end = await this.#attempt(fetch, url, init, endMs, cancel);
         const isRepeated = unknown !== void 0;
         if (!(end instanceof ProblemError))
           return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
@@ -2267,8 +2330,7 @@ var Caller = class {
     }
   }
   /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
-  async #attempt(url, init, endMs, cancel) {
-    const fetch = this.#fetch;
+  async #attempt(fetch, url, init, endMs, cancel) {
     cancel.throwIfCancelled();
     const isQuestion = init.method === "GET";
     const controller = new AbortController();
@@ -2286,6 +2348,7 @@ var Caller = class {
       body = await bodyOf(response);
     } catch (cause) {
       cancel.throwIfCancelled();
+      if (cause instanceof WrongKey) throw cause;
       const missing = isSent ? "answer" : "key";
       const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : String(cause);
       if (isQuestion || !isSent || !hadConnection(cause)) {
@@ -2354,11 +2417,11 @@ function beforeAbort(value, signal) {
 }
 function initOf({ method, secret, body, again }) {
   const headers = {};
-  if (secret !== void 0) headers.Authorization = `Bearer ${secret}`;
+  if (secret !== void 0) headers.Authorization = `Bearer ${toSecret("secret", secret)}`;
   if (again === "withKey") headers["Idempotency-Key"] = randomId();
   if (body === void 0) return { method, headers, credentials: "omit", cache: "no-store" };
   headers["Content-Type"] = "application/json";
-  return { method, headers, credentials: "omit", cache: "no-store", body: toJson(body) };
+  return { method, headers, credentials: "omit", cache: "no-store", body: JSON.stringify(body) };
 }
 async function bodyOf(response) {
   const text2 = await response.text();
@@ -2370,10 +2433,13 @@ async function bodyOf(response) {
     return {};
   }
 }
-function toTimeout(value) {
-  if (value === void 0) return DEFAULT_TIMEOUT_MS;
+function toTimeout(field, value) {
   if (isMilliseconds(value, Number.MIN_VALUE, Infinity)) return value;
-  throw broken("timeout", value, "a number of milliseconds above 0");
+  throw broken(field, value, "a number of milliseconds above 0");
+}
+function toSignal(field, value) {
+  if (isAbortSignal(value)) return value;
+  throw broken(field, value, "an AbortSignal");
 }
 var Cancellation = class {
   #signals;
@@ -2416,7 +2482,7 @@ var Cancellation = class {
 var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
 var DEFAULT_BUCKET = "default";
 function serverUrl(address) {
-  const text2 = `${address}`;
+  const text2 = String(address);
   if (!URL.canParse(text2)) throw broken("url", masked(text2), "an absolute URL");
   const url = new URL(text2);
   const protocol = SOCKET_PROTOCOLS[url.protocol];
@@ -2467,6 +2533,13 @@ function scoped(url, { bucket, partition }) {
 }
 
 // src/claims.ts
+var CLAIM = {
+  claimant: toWellFormed,
+  ttlMs: optional(toNumber),
+  metadata: optional(toWellFormed),
+  ...CALL_OPTIONS
+};
+var UNASSIGN = { fencingToken: optional(toInteger), ...CALL_OPTIONS };
 var Claims = class {
   #caller;
   /** @internal */
@@ -2480,9 +2553,11 @@ var Claims = class {
    * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it
    * may have happened. A claim whose answer is lost with the call ends by its TTL.
    */
-  async claim(resource, { claimant, ttlMs, metadata, ...options }) {
-    const body = { resource: toText("resource", resource), claimant, ttlMs, metadata };
-    const answer = await this.#caller.call({ method: "POST", path: "claims", body, again: "withKey" }, options);
+  async claim(resource, options) {
+    const name = toText("resource", resource);
+    const { claimant, ttlMs, metadata, ...rest } = toOptions(options, CLAIM);
+    const body = { resource: name, claimant, ttlMs, metadata };
+    const answer = await this.#caller.call({ method: "POST", path: "claims", body, again: "withKey" }, rest);
     return ofChange(() => new Claim(this, answer.body));
   }
   /**
@@ -2490,8 +2565,8 @@ var Claims = class {
    * ClaimExpiredError.
    */
   async renew(resource, token, options = {}) {
-    const body = { resource: toText("resource", resource), token };
-    const answer = await this.#caller.call({ method: "POST", path: "claims/renew", body, again: "harmless" }, options);
+    const { body, rest } = proven(resource, token, options);
+    const answer = await this.#caller.call({ method: "POST", path: "claims/renew", body, again: "harmless" }, rest);
     return ofChange(() => instantOf(answer.body, "expiresAt"));
   }
   /**
@@ -2499,10 +2574,10 @@ var Claims = class {
    * if it had ended before.
    */
   async release(resource, token, options = {}) {
-    const body = { resource: toText("resource", resource), token };
+    const { body, rest } = proven(resource, token, options);
     const doneBy = ["claim_expired", "claim_lost"];
     const call = { method: "POST", path: "claims/release", body, again: "withKey", doneBy };
-    await this.#caller.call(call, options);
+    await this.#caller.call(call, rest);
   }
   /**
    * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until
@@ -2513,11 +2588,8 @@ var Claims = class {
    * been taken back since.
    */
   async finalize(resource, token, options = {}) {
-    const body = { resource: toText("resource", resource), token };
-    const answer = await this.#caller.call(
-      { method: "POST", path: "claims/finalize", body, again: "withKey" },
-      options
-    );
+    const { body, rest } = proven(resource, token, options);
+    const answer = await this.#caller.call({ method: "POST", path: "claims/finalize", body, again: "withKey" }, rest);
     return ofChange(() => readAssignment(answer.body));
   }
   /**
@@ -2526,8 +2598,9 @@ var Claims = class {
    */
   async assignment(resource, options = {}) {
     const path = `assignments?resource=${checkedForUrl("resource", resource)}`;
+    const checked = toOptions(options, CALL_OPTIONS);
     try {
-      const { body } = await this.#caller.call({ method: "GET", path, again: "harmless" }, options);
+      const { body } = await this.#caller.call({ method: "GET", path, again: "harmless" }, checked);
       return readAssignment(body);
     } catch (error) {
       if (error instanceof ProblemError && error.code === "not_found") return null;
@@ -2541,14 +2614,13 @@ var Claims = class {
    * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError,
    * as the next attempt could take back the assignment of another claimant.
    */
-  async unassign(resource, { fencingToken, ...options } = {}) {
-    if (fencingToken !== void 0 && !Number.isSafeInteger(fencingToken)) {
-      throw broken("fencingToken", fencingToken, "an integer");
-    }
+  async unassign(resource, options = {}) {
+    const name = checkedForUrl("resource", resource);
+    const { fencingToken, ...rest } = toOptions(options, UNASSIGN);
     const only = fencingToken === void 0 ? "" : `&fencingToken=${fencingToken}`;
-    const path = `assignments?resource=${checkedForUrl("resource", resource)}${only}`;
+    const path = `assignments?resource=${name}${only}`;
     const again = fencingToken === void 0 ? "never" : "withKey";
-    await this.#caller.call({ method: "DELETE", path, again }, options);
+    await this.#caller.call({ method: "DELETE", path, again }, rest);
   }
 };
 var Claim = class {
@@ -2598,6 +2670,10 @@ var Claim = class {
     return this.#claims.finalize(this.#resource, this.#token, options);
   }
 };
+function proven(resource, token, options) {
+  const body = { resource: toText("resource", resource), token: toSecret("token", token) };
+  return { body, rest: toOptions(options, CALL_OPTIONS) };
+}
 function readAssignment(raw) {
   return {
     resource: textOf(raw, "resource"),
@@ -2624,6 +2700,7 @@ function convertTargets(targets, defaultMode) {
       const rule = "a name, or an object with one as its name";
       throw new TypeError(failureText("requestAll", `a target is ${shown(target)}, but it must be ${rule}.`));
     }
+    if (isRecord) checkNames(target, ["name", "mode"], failureText("requestAll", ""), "a member of a target");
     const mode = isRecord && target.mode !== void 0 ? toLockMode(target.mode, "requestAll") : defaultMode;
     if (modes.get(name) !== "exclusive") modes.set(name, mode);
   }
@@ -2726,8 +2803,12 @@ Object.defineProperties(LockManager.prototype, {
   [Symbol.toStringTag]: { value: "LockManager", configurable: true }
 });
 var ExtendedLockManager = class extends LockManager {
-  acquire(name, options) {
+  acquire(...args) {
     return new Promise((resolve, reject) => {
+      const source = sourceOf2(this);
+      if (args.length < 1) throw tooFewArguments("acquire", 1, args.length);
+      const name = toDOMString(args[0]);
+      const options = toExtendedOptions(args[1], "acquire");
       let release = () => {
       };
       const held = new Promise((settle) => {
@@ -2738,14 +2819,14 @@ var ExtendedLockManager = class extends LockManager {
         resolve(lock);
         return lock ? held : void 0;
       };
-      const released = admitted(sourceOf2(this), [name, options, callback], wrap);
+      const released = send(source, "acquire", { ...options, name, callback, wrap });
       released.catch(reject);
     });
   }
   async requestAll(...args) {
     const source = sourceOf2(this);
     if (args.length < 2) throw tooFewArguments("requestAll", 2, args.length);
-    const options = toLockOptions(args.length > 2 ? args[1] : void 0, "requestAll");
+    const options = toExtendedOptions(args.length > 2 ? args[1] : void 0, "requestAll");
     const sorted = convertTargets(toTargets(args[0]), options.mode);
     const position = Math.min(args.length, 3);
     const callback = toCallback(args[position - 1], position, "requestAll");
@@ -2761,10 +2842,12 @@ function admitted(source, args, wrap) {
   const options = toLockOptions(args.length > 2 ? args[1] : void 0, "request");
   const position = Math.min(args.length, 3);
   const callback = toCallback(args[position - 1], position, "request");
+  return send(source, "request", { ...options, name, callback, wrap });
+}
+function send(source, method, ask) {
   source.admit();
-  checkRequest(name, options, "request");
-  const { mode, ifAvailable, steal, signal, metadata, maxHold, timeout } = options;
-  return source.agent().request({ name, mode, ifAvailable, steal, signal, metadata, maxHold, timeout, callback, wrap });
+  checkRequest(ask.name, ask, method);
+  return source.agent().request(ask);
 }
 function checkRequest(name, options, method) {
   const notSupported = (message) => domError("NotSupportedError", failureText(method, message));
@@ -2778,6 +2861,12 @@ function checkRequest(name, options, method) {
 }
 
 // src/records.ts
+var KEY = { kind: toWellFormed, id: toWellFormed };
+var GRANTED = ["intent", "name", "mode", "fencingToken", "how"];
+var TOLD = [...GRANTED, "owner", "label", "since", "expiresAt", "metadata"];
+var toTargets2 = toList({ ...KEY, intent: toWellFormed }, GRANTED);
+var toReleases = toList({ ...KEY, fencingToken: optional(toInteger) }, TOLD);
+var toKeys = toList(KEY, TOLD);
 var MODES = ["exclusive", "shared"];
 function readLock(raw) {
   const expiresAt = instantIfAny(raw, "expiresAt");
@@ -2807,6 +2896,9 @@ function readGrant(raw) {
 }
 
 // src/owner.ts
+var RELEASE = { holding: optional(toReleases), ...CALL_OPTIONS };
+var RELEASE_ALL = { sparing: optional(toKeys), ...RELEASE };
+var LOCK = { metadata: optional(toWellFormed), ...CALL_OPTIONS };
 var BEATS = 3;
 var BEAT_TIMEOUT_MS = 1e4;
 var Owner = class {
@@ -2875,10 +2967,11 @@ var Owner = class {
    * Rejects with a LockedError if others hold one of them, and if the timeout did not suffice with a
    * RecoveringError or UnavailableError, or an OutcomeUnknownError where it may have happened.
    */
-  async lock(targets, { metadata, ...options } = {}) {
-    const locks = targets.map(({ kind, id, intent }) => ({ kind, id, intent }));
+  async lock(targets, options = {}) {
+    const locks = toTargets2("locks", targets);
+    const { metadata, ...rest } = toOptions(options, LOCK);
     const body = { owner: this.id, locks, metadata };
-    const answer = await this.#call({ method: "POST", path: "locks", body, again: "withKey" }, options);
+    const answer = await this.#call({ method: "POST", path: "locks", body, again: "withKey" }, rest);
     return ofChange(() => listOf(answer.body, "locks").map(readGrant));
   }
   /**
@@ -2890,31 +2983,29 @@ var Owner = class {
    * another step of the owner has locked again. Rejects with a LocksLostError if the owner does not hold all
    * that is in `holding`.
    */
-  async unlock(targets, { holding, ...options } = {}) {
-    const locks = targets.map(lockOf);
-    const body = { owner: this.id, locks, holding: holding?.map(lockOf) };
-    const again = locks.every(({ fencingToken }) => fencingToken != null) ? "withKey" : "never";
-    const answer = await this.#call({ method: "POST", path: "locks/release", body, again }, options);
+  async unlock(targets, options = {}) {
+    const locks = toReleases("locks", targets);
+    const { holding, ...rest } = toOptions(options, RELEASE);
+    const body = { owner: this.id, locks, holding };
+    const again = locks.every(({ fencingToken }) => fencingToken !== void 0) ? "withKey" : "never";
+    const answer = await this.#call({ method: "POST", path: "locks/release", body, again }, rest);
     return answer.isRepeated ? locks.length : ofChange(() => countOf(answer.body, "released"));
   }
   /**
    * Releases all locks of the owner but those that are spared. Resolves to how many were released. Rejects as
    * {@link unlock} does for locks without tokens.
    */
-  async unlockAll({
-    sparing,
-    holding,
-    ...options
-  } = {}) {
-    const spared = sparing && [...sparing].map(({ kind, id }) => ({ kind, id }));
-    const isAll = !spared || spared.length === 0;
-    const body = { owner: this.id, all: true, sparing: isAll ? void 0 : spared, holding: holding?.map(lockOf) };
-    const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "never" }, options);
+  async unlockAll(options = {}) {
+    const { sparing, holding, ...rest } = toOptions(options, RELEASE_ALL);
+    const isAll = sparing === void 0 || sparing.length === 0;
+    const body = { owner: this.id, all: true, sparing: isAll ? void 0 : sparing, holding };
+    const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "never" }, rest);
     return ofChange(() => countOf(answer.body, "released"));
   }
   /** The locks that the owner holds now. */
   async locks(options = {}) {
-    const answer = await this.#call({ method: "GET", path: this.#path, again: "harmless" }, options);
+    const call = { method: "GET", path: this.#path, again: "harmless" };
+    const answer = await this.#call(call, toOptions(options, CALL_OPTIONS));
     return listOf(answer.body, "locks").map(readLock);
   }
   /**
@@ -2922,17 +3013,21 @@ var Owner = class {
    * declined.
    */
   async heartbeat(options = {}) {
-    await this.#call({ method: "POST", path: `${this.#path}/heartbeat`, again: "harmless" }, options);
+    const call = { method: "POST", path: `${this.#path}/heartbeat`, again: "harmless" };
+    await this.#call(call, toOptions(options, CALL_OPTIONS));
   }
   /**
    * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be
-   * done with this object, even if the call fails; then the server ends the owner by its TTL.
+   * done with this object, even if the call fails; then the server ends the owner by its TTL. An option that
+   * is refused, or a signal that is aborted already, ends nothing.
    */
   async end(options = {}) {
+    const checked = toOptions(options, CALL_OPTIONS);
+    checked.signal?.throwIfAborted();
     this.#stop(new UnknownOwnerError("unknown_owner", 0, "The owner was ended."));
     try {
       const call = { method: "DELETE", path: this.#path, secret: this.secret, again: "harmless" };
-      await this.#caller.call(call, options);
+      await this.#caller.call(call, checked);
     } catch (error) {
       if (!(error instanceof UnknownOwnerError)) throw error;
     }
@@ -3022,11 +3117,22 @@ var Owner = class {
     );
   }
 };
-function lockOf({ kind, id, fencingToken }) {
-  return { kind, id, fencingToken };
-}
 
 // src/offline.ts
+var LOCKS = {
+  kind: optional(toText),
+  owner: optional(toText),
+  prefix: optional(toText),
+  ...CALL_OPTIONS
+};
+var RESUME = { heartbeats: optional(toBoolean), ...CALL_OPTIONS };
+var OPEN = {
+  label: toWellFormed,
+  ttlMs: optional(toNumber),
+  maxMs: optional(toNumber),
+  metadata: optional(toWellFormed),
+  ...RESUME
+};
 var Offline = class {
   #caller;
   /** @internal */
@@ -3040,15 +3146,15 @@ var Offline = class {
    * UnavailableError or UnreachableError if the timeout did not suffice, or OutcomeUnknownError where it may
    * have happened.
    */
-  async open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }) {
-    const beats = toFlag("heartbeats", heartbeats, true);
+  async open(options) {
+    const { label, ttlMs, maxMs, metadata, heartbeats = true, ...rest } = toOptions(options, OPEN);
     const call = { method: "POST", path: "owners", body: { label, ttlMs, maxMs, metadata }, again: "withKey" };
-    const { body, sentAt } = await this.#caller.call(call, options);
+    const { body, sentAt } = await this.#caller.call(call, rest);
     const facts = ofChange(() => {
       const identity = { id: textOf(body, "owner"), secret: textOf(body, "ownerSecret") };
       return { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
     });
-    return new Owner(this.#caller, facts, beats);
+    return new Owner(this.#caller, facts, heartbeats);
   }
   /**
    * Takes up an owner again, such as after a reload of the page. Its locks are as they were: see
@@ -3056,22 +3162,23 @@ var Offline = class {
    *
    * Rejects with an UnknownOwnerError if it has ended, or an UnauthorizedError if the secret is not its.
    */
-  async resume(id, secret, { heartbeats, ...options } = {}) {
-    const beats = toFlag("heartbeats", heartbeats, true);
-    toWellFormed("secret", secret);
-    const path = `owners/${checkedForUrl("id", id)}`;
+  async resume(id, secret, options = {}) {
+    const path = `owners/${toOwnerId("id", id)}`;
+    toSecret("secret", secret);
+    const { heartbeats = true, ...rest } = toOptions(options, RESUME);
     const beat = { method: "POST", path: `${path}/heartbeat`, secret, again: "harmless" };
-    const { sentAt } = await this.#caller.call(beat, options);
-    const { body } = await this.#caller.call({ method: "GET", path, secret, again: "harmless" }, options);
+    const { sentAt } = await this.#caller.call(beat, rest);
+    const { body } = await this.#caller.call({ method: "GET", path, secret, again: "harmless" }, rest);
     const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
-    return new Owner(this.#caller, facts, beats);
+    return new Owner(this.#caller, facts, heartbeats);
   }
   /**
    * The offline locks of the bucket, of all owners, in the order of their names. They are fetched page
    * by page, so that together they are no consistent cut: use them to show who edits what, and decide nothing
    * by them.
    */
-  async *locks({ kind, owner, prefix, ...options } = {}) {
+  async *locks(options = {}) {
+    const { kind, owner, prefix, ...rest } = toOptions(options, LOCKS);
     const filter = Object.entries({ kind, owner, prefix }).flatMap(
       ([key, value]) => value === void 0 ? [] : [`${key}=${checkedForUrl(key, value)}`]
     );
@@ -3079,12 +3186,17 @@ var Offline = class {
     do {
       const query = cursor === void 0 ? filter : [...filter, `cursor=${encodeURIComponent(cursor)}`];
       const path = query.length === 0 ? "locks" : `locks?${query.join("&")}`;
-      const { body } = await this.#caller.call({ method: "GET", path, again: "harmless" }, options);
+      const { body } = await this.#caller.call({ method: "GET", path, again: "harmless" }, rest);
       yield* listOf(body, "locks").map(readLock);
       cursor = body.next == null ? void 0 : textOf(body, "next");
     } while (cursor !== void 0);
   }
 };
+function toOwnerId(field, value) {
+  const id = toText(field, value);
+  if (/^\d{1,16}$/.test(id)) return id;
+  throw broken(field, id, "an id of 1 to 16 digits");
+}
 function factsOf(body) {
   return {
     label: textOf(body, "label"),
@@ -3204,12 +3316,23 @@ function onPageShow() {
 }
 
 // src/connect.ts
+var OPTIONS = {
+  bucket: optional(toBucket),
+  clientId: optional(fitting),
+  partition: optional(toPartition),
+  key: optional(toKey),
+  WebSocket: optional(toFunction),
+  fetch: optional(toFunction),
+  onstate: toListener
+};
+function toListener(field, value) {
+  return value === void 0 || value === null ? null : toFunction(field, value);
+}
 var contextId;
 function connect(url, options = {}) {
   return new LockhouseClient(url, options);
 }
 var LockhouseClient = class {
-  onstate;
   name;
   partition;
   locks;
@@ -3227,19 +3350,20 @@ var LockhouseClient = class {
   #adoptions = /* @__PURE__ */ new Set();
   #unwatch = () => {
   };
+  #onstate;
   #state = "connecting";
   #hasWarned = false;
   constructor(url, options) {
     const server = serverUrl(url);
-    for (const field of ["WebSocket", "fetch", "onstate"]) checkFunction(field, options[field]);
-    this.partition = toPartition(options.partition ?? server.searchParams.get("partition") ?? currentPartition());
-    this.name = toBucket(options.bucket ?? bucketOf(server));
+    const given = toOptions(options, OPTIONS);
+    this.name = given.bucket ?? toBucket("bucket", bucketOf(server));
+    this.partition = given.partition ?? toPartition("partition", server.searchParams.get("partition") ?? currentPartition());
     this.#url = scoped(server, { bucket: this.name, partition: this.partition });
-    this.onstate = options.onstate ?? null;
-    this.#clientId = fitting("clientId", options.clientId ?? ownContextId());
-    this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
-    this.#keys = new Keys(options.key);
-    this.#fetch = options.fetch ?? globalThis.fetch ?? noFetch;
+    this.#onstate = given.onstate;
+    this.#clientId = given.clientId ?? ownContextId();
+    this.#WebSocket = given.WebSocket ?? globalThis.WebSocket;
+    this.#keys = new Keys(given.key);
+    this.#fetch = given.fetch ?? globalThis.fetch;
     this.#own = this.#bucket(this.name);
     ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.#own);
     if (isStorageDenied() || !isSecure()) {
@@ -3258,6 +3382,12 @@ var LockhouseClient = class {
   }
   get state() {
     return this.#state;
+  }
+  get onstate() {
+    return this.#onstate;
+  }
+  set onstate(listener) {
+    this.#onstate = toListener("onstate", listener);
   }
   bucket(name) {
     const bucket = this.#bucket(name);
@@ -3292,7 +3422,7 @@ var LockhouseClient = class {
   #bucket(name) {
     const existing = this.#buckets.get(name);
     if (existing) return existing;
-    toBucket(name);
+    toBucket("bucket", name);
     const host = {
       admit: () => this.#admit(),
       connect: this.#connect.bind(this),
@@ -3352,7 +3482,7 @@ var LockhouseClient = class {
   /** Calls the user's listener, whose errors are its own: the session goes on. */
   #announce(state) {
     try {
-      this.onstate?.(state);
+      this.#onstate?.call(this, state);
     } catch (error) {
       reportException(error);
     }
@@ -3364,9 +3494,6 @@ var LockhouseClient = class {
     for (const { connected } of this.#buckets.values()) connected?.session.wake();
   }
 };
-async function noFetch() {
-  throw new TypeError("fetch: this platform has none, so the option must give a function");
-}
 function ownContextId() {
   contextId ??= randomId();
   return contextId;

@@ -1,8 +1,8 @@
 import { addAbortAlgorithm } from './abort.js';
 import { Backoff } from './backoff.js';
-import { broken, isMilliseconds, toJson } from './checks.js';
+import { broken, isMilliseconds, optional, toSecret } from './checks.js';
 import { isAbortSignal } from './conversions.js';
-import { type Keys, REFUSED_PAUSE_MS } from './key.js';
+import { type Keys, REFUSED_PAUSE_MS, WrongKey } from './key.js';
 import { type Mark, now } from './lease.js';
 import {
   OutcomeUnknownError,
@@ -46,6 +46,9 @@ export interface CallOptions {
   timeout?: number | undefined;
 }
 
+/** The members of {@link CallOptions}, with their checks. */
+export const CALL_OPTIONS = { signal: optional(toSignal), timeout: optional(toTimeout) };
+
 export interface Call {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Below the bucket, with its query. */
@@ -83,13 +86,13 @@ const UNAUTHENTICATED = 'unauthenticated';
 /** Calls the HTTP API of one bucket. */
 export class Caller {
   readonly #base: () => string;
-  readonly #fetch: FetchLike;
+  readonly #fetch: FetchLike | undefined;
   readonly #keys: Keys;
   readonly #admit: () => void;
   readonly #closed: AbortSignal;
 
   /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-  constructor(base: () => string, fetch: FetchLike, keys: Keys, admit: () => void, closed: AbortSignal) {
+  constructor(base: () => string, fetch: FetchLike | undefined, keys: Keys, admit: () => void, closed: AbortSignal) {
     this.#base = base;
     this.#fetch = fetch;
     this.#keys = keys;
@@ -102,12 +105,15 @@ export class Caller {
     return this.#closed;
   }
 
-  async call(call: Call, { signal, timeout }: CallOptions = {}): Promise<Answer> {
+  /** Makes the call. The options were checked before. */
+  async call(call: Call, { signal, timeout = DEFAULT_TIMEOUT_MS }: CallOptions): Promise<Answer> {
     this.#admit();
     const url = `${this.#base()}/${call.path}`;
-    const endMs = performance.now() + toTimeout(timeout);
+    // Called as a plain function, as fetch wants to be.
+    const fetch = this.#fetch;
+    if (!fetch) throw new TypeError('fetch: this platform has none, so the option must give a function');
+    const endMs = performance.now() + timeout;
     const init = initOf(call);
-    if (signal !== undefined && !isAbortSignal(signal)) throw broken('signal', signal, 'an AbortSignal');
     signal?.throwIfAborted();
     const cancel = new Cancellation(signal, this.#closed);
     const backoff = new Backoff();
@@ -116,7 +122,7 @@ export class Caller {
     try {
       for (;;) {
         sentAt = call.again === 'withKey' ? (sentAt ?? now()) : now();
-        const end = await this.#attempt(url, init, endMs, cancel);
+        const end = await this.#attempt(fetch, url, init, endMs, cancel);
         const isRepeated = unknown !== undefined;
         if (!(end instanceof ProblemError))
           return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
@@ -135,9 +141,13 @@ export class Caller {
   }
 
   /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
-  async #attempt(url: string, init: Init, endMs: number, cancel: Cancellation): Promise<Success | ProblemError> {
-    // Called as a plain function, as fetch wants to be.
-    const fetch = this.#fetch;
+  async #attempt(
+    fetch: FetchLike,
+    url: string,
+    init: Init,
+    endMs: number,
+    cancel: Cancellation,
+  ): Promise<Success | ProblemError> {
     cancel.throwIfCancelled();
     const isQuestion = init.method === 'GET';
     const controller = new AbortController();
@@ -155,6 +165,7 @@ export class Caller {
       body = await bodyOf(response);
     } catch (cause) {
       cancel.throwIfCancelled();
+      if (cause instanceof WrongKey) throw cause;
       const missing = isSent ? 'answer' : 'key';
       const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : String(cause);
       if (isQuestion || !isSent || !hadConnection(cause)) {
@@ -238,11 +249,13 @@ type Init = Omit<FetchInit, 'signal'>;
 
 function initOf({ method, secret, body, again }: Call): Init {
   const headers: Record<string, string> = {};
-  if (secret !== undefined) headers.Authorization = `Bearer ${secret}`;
+  // What no header can hold would be told by fetch as if the answer were lost, with the secret.
+  if (secret !== undefined) headers.Authorization = `Bearer ${toSecret('secret', secret)}`;
   if (again === 'withKey') headers['Idempotency-Key'] = randomId();
   if (body === undefined) return { method, headers, credentials: 'omit', cache: 'no-store' };
   headers['Content-Type'] = 'application/json';
-  return { method, headers, credentials: 'omit', cache: 'no-store', body: toJson(body) };
+  // JSON.stringify writes a lone surrogate as its escape, so names survive.
+  return { method, headers, credentials: 'omit', cache: 'no-store', body: JSON.stringify(body) };
 }
 
 /** The body of an answer as an object; empty where it is none, such as the page of a proxy. */
@@ -258,10 +271,14 @@ async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
   }
 }
 
-function toTimeout(value: number | undefined): number {
-  if (value === undefined) return DEFAULT_TIMEOUT_MS;
+function toTimeout(field: string, value: unknown): number {
   if (isMilliseconds(value, Number.MIN_VALUE, Infinity)) return value;
-  throw broken('timeout', value, 'a number of milliseconds above 0');
+  throw broken(field, value, 'a number of milliseconds above 0');
+}
+
+function toSignal(field: string, value: unknown): AbortSignal {
+  if (isAbortSignal(value)) return value;
+  throw broken(field, value, 'an AbortSignal');
 }
 
 /** What gives a call up: its caller's signal, or the end of the client. */

@@ -1,6 +1,6 @@
 import { instantOf, textOf, tokenOf } from './answers.js';
-import { type Caller, type CallOptions, ofChange } from './caller.js';
-import { broken, toText } from './checks.js';
+import { CALL_OPTIONS, type Caller, type CallOptions, ofChange } from './caller.js';
+import { optional, toInteger, toNumber, toOptions, toSecret, toText, toWellFormed } from './checks.js';
 import { type ProblemBody, ProblemError } from './problems.js';
 import { checkedForUrl } from './url.js';
 
@@ -23,6 +23,14 @@ export interface Assignment {
   readonly fencingToken: number;
 }
 
+const CLAIM = {
+  claimant: toWellFormed,
+  ttlMs: optional(toNumber),
+  metadata: optional(toWellFormed),
+  ...CALL_OPTIONS,
+};
+const UNASSIGN = { fencingToken: optional(toInteger), ...CALL_OPTIONS };
+
 /** Reservations for a time, to be made final by a claimant that still has them: reserve, prepare, finalize. */
 export class Claims {
   readonly #caller: Caller;
@@ -39,9 +47,11 @@ export class Claims {
    * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it
    * may have happened. A claim whose answer is lost with the call ends by its TTL.
    */
-  async claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim> {
-    const body = { resource: toText('resource', resource), claimant, ttlMs, metadata };
-    const answer = await this.#caller.call({ method: 'POST', path: 'claims', body, again: 'withKey' }, options);
+  async claim(resource: string, options: ClaimOptions): Promise<Claim> {
+    const name = toText('resource', resource);
+    const { claimant, ttlMs, metadata, ...rest } = toOptions(options, CLAIM);
+    const body = { resource: name, claimant, ttlMs, metadata };
+    const answer = await this.#caller.call({ method: 'POST', path: 'claims', body, again: 'withKey' }, rest);
     return ofChange(() => new Claim(this, answer.body));
   }
 
@@ -50,8 +60,8 @@ export class Claims {
    * ClaimExpiredError.
    */
   async renew(resource: string, token: string, options: CallOptions = {}): Promise<Date> {
-    const body = { resource: toText('resource', resource), token };
-    const answer = await this.#caller.call({ method: 'POST', path: 'claims/renew', body, again: 'harmless' }, options);
+    const { body, rest } = proven(resource, token, options);
+    const answer = await this.#caller.call({ method: 'POST', path: 'claims/renew', body, again: 'harmless' }, rest);
     return ofChange(() => instantOf(answer.body, 'expiresAt'));
   }
 
@@ -60,10 +70,10 @@ export class Claims {
    * if it had ended before.
    */
   async release(resource: string, token: string, options: CallOptions = {}): Promise<void> {
-    const body = { resource: toText('resource', resource), token };
+    const { body, rest } = proven(resource, token, options);
     const doneBy = ['claim_expired', 'claim_lost'];
     const call = { method: 'POST', path: 'claims/release', body, again: 'withKey', doneBy } as const;
-    await this.#caller.call(call, options);
+    await this.#caller.call(call, rest);
   }
 
   /**
@@ -75,11 +85,8 @@ export class Claims {
    * been taken back since.
    */
   async finalize(resource: string, token: string, options: CallOptions = {}): Promise<Assignment> {
-    const body = { resource: toText('resource', resource), token };
-    const answer = await this.#caller.call(
-      { method: 'POST', path: 'claims/finalize', body, again: 'withKey' },
-      options,
-    );
+    const { body, rest } = proven(resource, token, options);
+    const answer = await this.#caller.call({ method: 'POST', path: 'claims/finalize', body, again: 'withKey' }, rest);
     return ofChange(() => readAssignment(answer.body));
   }
 
@@ -89,8 +96,9 @@ export class Claims {
    */
   async assignment(resource: string, options: CallOptions = {}): Promise<Assignment | null> {
     const path = `assignments?resource=${checkedForUrl('resource', resource)}`;
+    const checked = toOptions(options, CALL_OPTIONS);
     try {
-      const { body } = await this.#caller.call({ method: 'GET', path, again: 'harmless' }, options);
+      const { body } = await this.#caller.call({ method: 'GET', path, again: 'harmless' }, checked);
       return readAssignment(body);
     } catch (error) {
       if (error instanceof ProblemError && error.code === 'not_found') return null;
@@ -105,19 +113,15 @@ export class Claims {
    * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError,
    * as the next attempt could take back the assignment of another claimant.
    */
-  async unassign(
-    resource: string,
-    { fencingToken, ...options }: CallOptions & { fencingToken?: number | undefined } = {},
-  ): Promise<void> {
-    if (fencingToken !== undefined && !Number.isSafeInteger(fencingToken)) {
-      throw broken('fencingToken', fencingToken, 'an integer');
-    }
+  async unassign(resource: string, options: CallOptions & { fencingToken?: number | undefined } = {}): Promise<void> {
+    const name = checkedForUrl('resource', resource);
+    const { fencingToken, ...rest } = toOptions(options, UNASSIGN);
     const only = fencingToken === undefined ? '' : `&fencingToken=${fencingToken}`;
-    const path = `assignments?resource=${checkedForUrl('resource', resource)}${only}`;
+    const path = `assignments?resource=${name}${only}`;
     // Done twice, it would take back an assignment to another claimant in between, and a server that was
     // started since the first attempt knows no keys.
     const again = fencingToken === undefined ? 'never' : 'withKey';
-    await this.#caller.call({ method: 'DELETE', path, again }, options);
+    await this.#caller.call({ method: 'DELETE', path, again }, rest);
   }
 }
 
@@ -180,6 +184,12 @@ export class Claim {
   finalize(options: CallOptions = {}): Promise<Assignment> {
     return this.#claims.finalize(this.#resource, this.#token, options);
   }
+}
+
+/** The body of a call that proves its claim by the token, and the options of the call. */
+function proven(resource: string, token: string, options: CallOptions) {
+  const body = { resource: toText('resource', resource), token: toSecret('token', token) };
+  return { body, rest: toOptions(options, CALL_OPTIONS) };
 }
 
 function readAssignment(raw: ProblemBody): Assignment {

@@ -2,12 +2,12 @@ import { type Adoptable, announceSessions, watchSessions } from './adoption.js';
 import { Agent } from './agent.js';
 import { type Bucket, ConnectedBucket, IDLE_MS } from './bucket.js';
 import { Caller } from './caller.js';
-import { checkFunction, fitting, toBucket, toPartition } from './checks.js';
+import { fitting, optional, toBucket, toFunction, toOptions, toPartition } from './checks.js';
 import type { Claims } from './claims.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError, reportException } from './errors.js';
 import { sayGoodbye } from './goodbye.js';
-import { type Key, Keys } from './key.js';
+import { type Key, Keys, toKey } from './key.js';
 import type { ExtendedLockManager, Source } from './lock-manager.js';
 import { SUBPROTOCOL, threads, unreferenced } from './node.js';
 import type { Offline } from './offline.js';
@@ -56,7 +56,7 @@ export interface Client extends Bucket {
   readonly partition: string;
   /** The state of the connection for {@link locks}. */
   readonly state: ConnectionState;
-  /** Called with each new {@link state}. */
+  /** Called with each new {@link state}. Setting it throws a TypeError for what is neither a function nor null. */
   onstate: ((state: ConnectionState) => void) | null;
   /**
    * Another bucket of the same server, the same object until it is closed; the own one is this client. It has
@@ -79,6 +79,23 @@ export interface Client extends Bucket {
   close(): void;
 }
 
+type Listener = (state: ConnectionState) => void;
+
+const OPTIONS = {
+  bucket: optional(toBucket),
+  clientId: optional(fitting),
+  partition: optional(toPartition),
+  key: optional(toKey),
+  WebSocket: optional(toFunction<WebSocketConstructor>),
+  fetch: optional(toFunction<FetchLike>),
+  onstate: toListener,
+};
+
+/** The handler of an event, as the platform has them: null is none. */
+function toListener(field: string, value: unknown): Listener | null {
+  return value === undefined || value === null ? null : toFunction(field, value);
+}
+
 let contextId: string | undefined;
 
 /**
@@ -96,7 +113,6 @@ export function connect(url: string | URL, options: ConnectOptions = {}): Client
 
 /** As {@link connect}, with the sources from which more managers of the same connections can be made. */
 export class LockhouseClient implements Client {
-  onstate: ((state: ConnectionState) => void) | null;
   readonly name: string;
   readonly partition: string;
   readonly locks: ExtendedLockManager;
@@ -105,7 +121,7 @@ export class LockhouseClient implements Client {
   readonly #url: URL;
   readonly #clientId: string;
   readonly #WebSocket: WebSocketConstructor | undefined;
-  readonly #fetch: FetchLike;
+  readonly #fetch: FetchLike | undefined;
   readonly #keys: Keys;
   readonly #own: ConnectedBucket;
   /** All that are not closed, by name. */
@@ -113,20 +129,22 @@ export class LockhouseClient implements Client {
   /** What ends each adoption. */
   readonly #adoptions = new Set<() => void>();
   #unwatch: () => void = () => {};
+  #onstate: Listener | null;
   #state: ConnectionState = 'connecting';
   #hasWarned = false;
 
   constructor(url: string | URL, options: ConnectOptions) {
     const server = serverUrl(url);
-    for (const field of ['WebSocket', 'fetch', 'onstate'] as const) checkFunction(field, options[field]);
-    this.partition = toPartition(options.partition ?? server.searchParams.get('partition') ?? currentPartition());
-    this.name = toBucket(options.bucket ?? bucketOf(server));
+    const given = toOptions(options, OPTIONS);
+    this.name = given.bucket ?? toBucket('bucket', bucketOf(server));
+    this.partition =
+      given.partition ?? toPartition('partition', server.searchParams.get('partition') ?? currentPartition());
     this.#url = scoped(server, { bucket: this.name, partition: this.partition });
-    this.onstate = options.onstate ?? null;
-    this.#clientId = fitting('clientId', options.clientId ?? ownContextId());
-    this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
-    this.#keys = new Keys(options.key);
-    this.#fetch = options.fetch ?? (globalThis as { fetch?: FetchLike }).fetch ?? noFetch;
+    this.#onstate = given.onstate;
+    this.#clientId = given.clientId ?? ownContextId();
+    this.#WebSocket = given.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
+    this.#keys = new Keys(given.key);
+    this.#fetch = given.fetch ?? (globalThis as { fetch?: FetchLike }).fetch;
     this.#own = this.#bucket(this.name);
     ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.#own);
     if (isStorageDenied() || !isSecure()) {
@@ -147,6 +165,14 @@ export class LockhouseClient implements Client {
 
   get state(): ConnectionState {
     return this.#state;
+  }
+
+  get onstate(): Listener | null {
+    return this.#onstate;
+  }
+
+  set onstate(listener: Listener | null | undefined) {
+    this.#onstate = toListener('onstate', listener);
   }
 
   bucket(name: string): Bucket {
@@ -186,7 +212,7 @@ export class LockhouseClient implements Client {
   #bucket(name: string): ConnectedBucket {
     const existing = this.#buckets.get(name);
     if (existing) return existing;
-    toBucket(name);
+    toBucket('bucket', name);
     const host = {
       admit: () => this.#admit(),
       connect: this.#connect.bind(this),
@@ -253,7 +279,7 @@ export class LockhouseClient implements Client {
   /** Calls the user's listener, whose errors are its own: the session goes on. */
   #announce(state: ConnectionState): void {
     try {
-      this.onstate?.(state);
+      this.#onstate?.call(this, state);
     } catch (error) {
       reportException(error);
     }
@@ -266,11 +292,6 @@ export class LockhouseClient implements Client {
   #wake(): void {
     for (const { connected } of this.#buckets.values()) connected?.session.wake();
   }
-}
-
-/** What stands in for fetch where the platform has none. */
-async function noFetch(): Promise<never> {
-  throw new TypeError('fetch: this platform has none, so the option must give a function');
 }
 
 /** One id for all clients of this context. */

@@ -1,4 +1,4 @@
-import { isMilliseconds, shown, toWellFormed } from './checks.js';
+import { isMilliseconds, optional, shown, toBoolean, toOptions, toWellFormed } from './checks.js';
 import { builtin } from './node.js';
 import type { LockMode } from './types.js';
 
@@ -17,7 +17,7 @@ export interface ConvertedOptions {
 }
 
 /** The method whose arguments are converted; its errors name it. */
-export type Method = 'request' | 'requestAll';
+export type Method = 'request' | 'requestAll' | 'acquire';
 
 const DEFAULTS: ConvertedOptions = {
   ifAvailable: false,
@@ -64,9 +64,31 @@ export function toLockOptions(value: unknown, method: Method): ConvertedOptions 
   };
 }
 
+/**
+ * As {@link toLockOptions}, for a method that the specification does not have: WebIDL ignores an unknown name
+ * and takes anything for true or false, which no caller means.
+ */
+export function toExtendedOptions(value: unknown, method: Method): ConvertedOptions {
+  if (value === undefined) return DEFAULTS;
+  return toLockOptions(toOptions(value, EXTENDED, failureText(method, '')), method);
+}
+
+/** The others are checked as their conversion is made. */
+const asIs = (_field: string, value: unknown) => value;
+const EXTENDED = {
+  mode: asIs,
+  ifAvailable: optional(toBoolean),
+  steal: optional(toBoolean),
+  signal: asIs,
+  maxHold: asIs,
+  metadata: asIs,
+  timeout: asIs,
+};
+
 /** The error of WebIDL for a call with too few arguments. */
 export function tooFewArguments(method: Method, required: number, present: number): TypeError {
-  return failure(method, `${required} arguments required, but only ${present} present.`);
+  const noun = required === 1 ? 'argument' : 'arguments';
+  return failure(method, `${required} ${noun} required, but only ${present} present.`);
 }
 
 /** The enumeration LockMode; undefined is the default. */

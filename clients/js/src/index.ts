@@ -12,7 +12,7 @@ export type { Key } from './key.js';
 export { AcquiredLock, HeldLock, heldLock, Lock } from './lock.js';
 export { ExtendedLockManager, LockManager } from './lock-manager.js';
 export type { LocksFilter, Offline, OwnerOptions, ResumeOptions } from './offline.js';
-export type { Owner, ReleaseOptions, ReleaseTarget } from './owner.js';
+export type { Owner, ReleaseOptions } from './owner.js';
 export { currentPartition } from './partition.js';
 export {
   AlreadyAssignedError,
@@ -34,7 +34,7 @@ export {
   UnknownOwnerError,
   UnreachableError,
 } from './problems.js';
-export type { RecordGrant, RecordKey, RecordLock, RecordTarget } from './records.js';
+export type { RecordGrant, RecordKey, RecordLock, RecordTarget, ReleaseTarget } from './records.js';
 export type { LockTarget, LockTargets } from './request-all.js';
 export type {
   ConnectionState,

@@ -1,3 +1,4 @@
+import { toSecret } from './checks.js';
 import { setQuietTimeout } from './timers.js';
 
 /**
@@ -6,9 +7,6 @@ import { setQuietTimeout } from './timers.js';
  * else keeps fresh.
  */
 export type Key = string | (() => string | PromiseLike<string>);
-
-/** The most characters that the server reads. */
-const LONGEST = 8192;
 
 /** The pause before the function is asked again for a key in place of one that was refused. */
 export const REFUSED_PAUSE_MS = 1_000;
@@ -22,7 +20,7 @@ export class Keys {
   #next: Promise<string> | undefined;
 
   constructor(key: Key | undefined) {
-    this.#key = typeof key === 'function' || key === undefined ? key : checked(key);
+    this.#key = key;
   }
 
   /** Whether the next key may be another one. */
@@ -32,7 +30,7 @@ export class Keys {
 
   /**
    * The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with
-   * a TypeError for what is no key.
+   * a WrongKey for what is no key.
    */
   now(): string | undefined | Promise<string> {
     const key = this.#key;
@@ -75,12 +73,19 @@ export class Keys {
   }
 }
 
+/** A function has given what is no key. Asking again would not help: the program is wrong. */
+export class WrongKey extends TypeError {}
+
 async function askFor(key: () => string | PromiseLike<string>): Promise<string> {
-  return checked(await key());
+  const given: unknown = await key();
+  try {
+    return toSecret('key', given);
+  } catch (error) {
+    throw new WrongKey((error as Error).message);
+  }
 }
 
-/** The value is a secret, so that no error repeats it. */
-function checked(key: unknown): string {
-  if (typeof key === 'string' && key.length <= LONGEST && /^[!-~]+$/.test(key)) return key;
-  throw new TypeError(`key: must be a string of 1 to ${LONGEST} visible ASCII characters`);
+/** A key, or a function that will give some. */
+export function toKey(field: string, value: unknown): Key {
+  return typeof value === 'function' ? (value as () => string) : toSecret(field, value);
 }

@@ -5,6 +5,7 @@ import {
   type Method,
   toCallback,
   toDOMString,
+  toExtendedOptions,
   toLockOptions,
   tooFewArguments,
 } from './conversions.js';
@@ -132,8 +133,12 @@ export class ExtendedLockManager extends LockManager {
    */
   acquire(name: string, options?: WaitingOptions): Promise<AcquiredLock>;
   acquire(name: string, options: RequestOptions | undefined): Promise<AcquiredLock | null>;
-  acquire(name: string, options?: RequestOptions): Promise<AcquiredLock | null> {
+  acquire(...args: unknown[]): Promise<AcquiredLock | null> {
     return new Promise((resolve, reject) => {
+      const source = sourceOf(this);
+      if (args.length < 1) throw tooFewArguments('acquire', 1, args.length);
+      const name = toDOMString(args[0]);
+      const options = toExtendedOptions(args[1], 'acquire');
       let release: () => void = () => {};
       const held = new Promise<void>((settle) => {
         release = settle;
@@ -143,7 +148,7 @@ export class ExtendedLockManager extends LockManager {
         resolve(lock as AcquiredLock | null);
         return lock ? held : undefined;
       };
-      const released = admitted(sourceOf(this), [name, options, callback], wrap);
+      const released = send(source, 'acquire', { ...options, name, callback, wrap });
       // Before the grant this is the failure of the request; after it, `release()` reports it.
       released.catch(reject);
     });
@@ -170,7 +175,7 @@ export class ExtendedLockManager extends LockManager {
   async requestAll(...args: unknown[]): Promise<unknown> {
     const source = sourceOf(this);
     if (args.length < 2) throw tooFewArguments('requestAll', 2, args.length);
-    const options = toLockOptions(args.length > 2 ? args[1] : undefined, 'requestAll');
+    const options = toExtendedOptions(args.length > 2 ? args[1] : undefined, 'requestAll');
     const sorted = convertTargets(toTargets(args[0]), options.mode);
     const position = Math.min(args.length, 3);
     const callback = toCallback<(locks: HeldLock[] | null) => unknown>(args[position - 1], position, 'requestAll');
@@ -182,20 +187,21 @@ export class ExtendedLockManager extends LockManager {
 
 repeatMembers(LockManager.prototype, ExtendedLockManager.prototype, ['query', 'request']);
 
-/**
- * The conversions of request(), then its checks, each in the order of the specification, then the request
- * itself.
- */
+/** The conversions of request(), in the order of the specification, then the request itself. */
 function admitted(source: Source, args: ArrayLike<unknown>, wrap: (hold: Hold) => Lock): Promise<unknown> {
   if (args.length < 2) throw tooFewArguments('request', 2, args.length);
   const name = toDOMString(args[0]);
   const options = toLockOptions(args.length > 2 ? args[1] : undefined, 'request');
   const position = Math.min(args.length, 3);
   const callback = toCallback<Ask['callback']>(args[position - 1], position, 'request');
+  return send(source, 'request', { ...options, name, callback, wrap });
+}
+
+/** The checks of a request, in the order of the specification, then the request itself. */
+function send(source: Source, method: Method, ask: Ask): Promise<unknown> {
   source.admit();
-  checkRequest(name, options, 'request');
-  const { mode, ifAvailable, steal, signal, metadata, maxHold, timeout } = options;
-  return source.agent().request({ name, mode, ifAvailable, steal, signal, metadata, maxHold, timeout, callback, wrap });
+  checkRequest(ask.name, ask, method);
+  return source.agent().request(ask);
 }
 
 /** Steps 5 to 9 of https://w3c.github.io/web-locks/#dom-lockmanager-request */

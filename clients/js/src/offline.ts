@@ -1,6 +1,6 @@
 import { countOf, instantIfAny, instantOf, listOf, textOf } from './answers.js';
-import { type Caller, type CallOptions, ofChange } from './caller.js';
-import { toFlag, toWellFormed } from './checks.js';
+import { CALL_OPTIONS, type Caller, type CallOptions, ofChange } from './caller.js';
+import { broken, optional, toBoolean, toNumber, toOptions, toSecret, toText, toWellFormed } from './checks.js';
 import type { Mark } from './lease.js';
 import { Owner, type OwnerFacts } from './owner.js';
 import type { ProblemBody } from './problems.js';
@@ -40,6 +40,21 @@ export interface ResumeOptions extends CallOptions {
   heartbeats?: boolean | undefined;
 }
 
+const LOCKS = {
+  kind: optional(toText),
+  owner: optional(toText),
+  prefix: optional(toText),
+  ...CALL_OPTIONS,
+};
+const RESUME = { heartbeats: optional(toBoolean), ...CALL_OPTIONS };
+const OPEN = {
+  label: toWellFormed,
+  ttlMs: optional(toNumber),
+  maxMs: optional(toNumber),
+  metadata: optional(toWellFormed),
+  ...RESUME,
+};
+
 /**
  * Offline locks: records that a business transaction keeps to itself over many requests, refused at once to
  * anyone else. They are durable: they outlive this context, and a restart of the server.
@@ -59,15 +74,15 @@ export class Offline {
    * UnavailableError or UnreachableError if the timeout did not suffice, or OutcomeUnknownError where it may
    * have happened.
    */
-  async open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }: OwnerOptions): Promise<Owner> {
-    const beats = toFlag('heartbeats', heartbeats, true);
+  async open(options: OwnerOptions): Promise<Owner> {
+    const { label, ttlMs, maxMs, metadata, heartbeats = true, ...rest } = toOptions(options, OPEN);
     const call = { method: 'POST', path: 'owners', body: { label, ttlMs, maxMs, metadata }, again: 'withKey' } as const;
-    const { body, sentAt } = await this.#caller.call(call, options);
+    const { body, sentAt } = await this.#caller.call(call, rest);
     const facts = ofChange(() => {
       const identity = { id: textOf(body, 'owner'), secret: textOf(body, 'ownerSecret') };
       return { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
     });
-    return new Owner(this.#caller, facts, beats);
+    return new Owner(this.#caller, facts, heartbeats);
   }
 
   /**
@@ -76,15 +91,15 @@ export class Offline {
    *
    * Rejects with an UnknownOwnerError if it has ended, or an UnauthorizedError if the secret is not its.
    */
-  async resume(id: string, secret: string, { heartbeats, ...options }: ResumeOptions = {}): Promise<Owner> {
-    const beats = toFlag('heartbeats', heartbeats, true);
-    toWellFormed('secret', secret);
-    const path = `owners/${checkedForUrl('id', id)}`;
+  async resume(id: string, secret: string, options: ResumeOptions = {}): Promise<Owner> {
+    const path = `owners/${toOwnerId('id', id)}`;
+    toSecret('secret', secret);
+    const { heartbeats = true, ...rest } = toOptions(options, RESUME);
     const beat = { method: 'POST', path: `${path}/heartbeat`, secret, again: 'harmless' } as const;
-    const { sentAt } = await this.#caller.call(beat, options);
-    const { body } = await this.#caller.call({ method: 'GET', path, secret, again: 'harmless' }, options);
+    const { sentAt } = await this.#caller.call(beat, rest);
+    const { body } = await this.#caller.call({ method: 'GET', path, secret, again: 'harmless' }, rest);
     const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
-    return new Owner(this.#caller, facts, beats);
+    return new Owner(this.#caller, facts, heartbeats);
   }
 
   /**
@@ -92,7 +107,8 @@ export class Offline {
    * by page, so that together they are no consistent cut: use them to show who edits what, and decide nothing
    * by them.
    */
-  async *locks({ kind, owner, prefix, ...options }: LocksFilter = {}): AsyncGenerator<RecordLock, void, undefined> {
+  async *locks(options: LocksFilter = {}): AsyncGenerator<RecordLock, void, undefined> {
+    const { kind, owner, prefix, ...rest } = toOptions(options, LOCKS);
     const filter = Object.entries({ kind, owner, prefix }).flatMap(([key, value]) =>
       value === undefined ? [] : [`${key}=${checkedForUrl(key, value)}`],
     );
@@ -100,11 +116,18 @@ export class Offline {
     do {
       const query = cursor === undefined ? filter : [...filter, `cursor=${encodeURIComponent(cursor)}`];
       const path = query.length === 0 ? 'locks' : `locks?${query.join('&')}`;
-      const { body } = await this.#caller.call({ method: 'GET', path, again: 'harmless' }, options);
+      const { body } = await this.#caller.call({ method: 'GET', path, again: 'harmless' }, rest);
       yield* listOf(body, 'locks').map(readLock);
       cursor = body.next == null ? undefined : textOf(body, 'next');
     } while (cursor !== undefined);
   }
+}
+
+/** The id of an owner. Another text would make another address of the call. */
+function toOwnerId(field: string, value: unknown): string {
+  const id = toText(field, value);
+  if (/^\d{1,16}$/.test(id)) return id;
+  throw broken(field, id, 'an id of 1 to 16 digits');
 }
 
 function factsOf(body: ProblemBody): Pick<OwnerFacts, 'label' | 'ttlMs' | 'expiresAt' | 'endsAt'> {

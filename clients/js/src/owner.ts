@@ -1,7 +1,8 @@
 import { addAbortAlgorithm } from './abort.js';
 import { countOf, instantIfAny, listOf } from './answers.js';
 import { Backoff } from './backoff.js';
-import { type Answer, type Call, type Caller, type CallOptions, ofChange } from './caller.js';
+import { type Answer, CALL_OPTIONS, type Call, type Caller, type CallOptions, ofChange } from './caller.js';
+import { optional, toOptions, toWellFormed } from './checks.js';
 import { elapsedMs, type Mark, SAFETY } from './lease.js';
 import { UnknownOwnerError } from './problems.js';
 import {
@@ -9,8 +10,12 @@ import {
   type RecordKey,
   type RecordLock,
   type RecordTarget,
+  type ReleaseTarget,
   readGrant,
   readLock,
+  toKeys,
+  toReleases,
+  toTargets,
 } from './records.js';
 import { setQuietTimeout } from './timers.js';
 
@@ -29,17 +34,15 @@ export interface OwnerFacts {
   readonly countsFrom: Mark;
 }
 
-/** A record whose lock is meant. */
-export interface ReleaseTarget extends RecordKey {
-  /** Only this grant is meant. */
-  readonly fencingToken?: number | undefined;
-}
-
 /** What a release depends on. */
 export interface ReleaseOptions extends CallOptions {
   /** Nothing is released unless the owner holds all of these: those under which a step has worked. */
   holding?: readonly ReleaseTarget[] | undefined;
 }
+
+const RELEASE = { holding: optional(toReleases), ...CALL_OPTIONS };
+const RELEASE_ALL = { sparing: optional(toKeys), ...RELEASE };
+const LOCK = { metadata: optional(toWellFormed), ...CALL_OPTIONS };
 
 /** How often an owner is renewed within its TTL. */
 const BEATS = 3;
@@ -131,11 +134,12 @@ export class Owner {
    */
   async lock(
     targets: readonly RecordTarget[],
-    { metadata, ...options }: CallOptions & { metadata?: string | undefined } = {},
+    options: CallOptions & { metadata?: string | undefined } = {},
   ): Promise<RecordGrant[]> {
-    const locks = targets.map(({ kind, id, intent }) => ({ kind, id, intent }));
+    const locks = toTargets('locks', targets);
+    const { metadata, ...rest } = toOptions(options, LOCK);
     const body = { owner: this.id, locks, metadata };
-    const answer = await this.#call({ method: 'POST', path: 'locks', body, again: 'withKey' }, options);
+    const answer = await this.#call({ method: 'POST', path: 'locks', body, again: 'withKey' }, rest);
     return ofChange(() => listOf(answer.body, 'locks').map(readGrant));
   }
 
@@ -148,11 +152,12 @@ export class Owner {
    * another step of the owner has locked again. Rejects with a LocksLostError if the owner does not hold all
    * that is in `holding`.
    */
-  async unlock(targets: readonly ReleaseTarget[], { holding, ...options }: ReleaseOptions = {}): Promise<number> {
-    const locks = targets.map(lockOf);
-    const body = { owner: this.id, locks, holding: holding?.map(lockOf) };
-    const again = locks.every(({ fencingToken }) => fencingToken != null) ? 'withKey' : 'never';
-    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again }, options);
+  async unlock(targets: readonly ReleaseTarget[], options: ReleaseOptions = {}): Promise<number> {
+    const locks = toReleases('locks', targets);
+    const { holding, ...rest } = toOptions(options, RELEASE);
+    const body = { owner: this.id, locks, holding };
+    const again = locks.every(({ fencingToken }) => fencingToken !== undefined) ? 'withKey' : 'never';
+    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again }, rest);
     return answer.isRepeated ? locks.length : ofChange(() => countOf(answer.body, 'released'));
   }
 
@@ -160,21 +165,18 @@ export class Owner {
    * Releases all locks of the owner but those that are spared. Resolves to how many were released. Rejects as
    * {@link unlock} does for locks without tokens.
    */
-  async unlockAll({
-    sparing,
-    holding,
-    ...options
-  }: ReleaseOptions & { sparing?: readonly RecordKey[] } = {}): Promise<number> {
-    const spared = sparing && [...sparing].map(({ kind, id }) => ({ kind, id }));
-    const isAll = !spared || spared.length === 0;
-    const body = { owner: this.id, all: true, sparing: isAll ? undefined : spared, holding: holding?.map(lockOf) };
-    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'never' }, options);
+  async unlockAll(options: ReleaseOptions & { sparing?: readonly RecordKey[] | undefined } = {}): Promise<number> {
+    const { sparing, holding, ...rest } = toOptions(options, RELEASE_ALL);
+    const isAll = sparing === undefined || sparing.length === 0;
+    const body = { owner: this.id, all: true, sparing: isAll ? undefined : sparing, holding };
+    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'never' }, rest);
     return ofChange(() => countOf(answer.body, 'released'));
   }
 
   /** The locks that the owner holds now. */
   async locks(options: CallOptions = {}): Promise<RecordLock[]> {
-    const answer = await this.#call({ method: 'GET', path: this.#path, again: 'harmless' }, options);
+    const call = { method: 'GET', path: this.#path, again: 'harmless' } as const;
+    const answer = await this.#call(call, toOptions(options, CALL_OPTIONS));
     return listOf(answer.body, 'locks').map(readLock);
   }
 
@@ -183,18 +185,22 @@ export class Owner {
    * declined.
    */
   async heartbeat(options: CallOptions = {}): Promise<void> {
-    await this.#call({ method: 'POST', path: `${this.#path}/heartbeat`, again: 'harmless' }, options);
+    const call = { method: 'POST', path: `${this.#path}/heartbeat`, again: 'harmless' } as const;
+    await this.#call(call, toOptions(options, CALL_OPTIONS));
   }
 
   /**
    * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be
-   * done with this object, even if the call fails; then the server ends the owner by its TTL.
+   * done with this object, even if the call fails; then the server ends the owner by its TTL. An option that
+   * is refused, or a signal that is aborted already, ends nothing.
    */
   async end(options: CallOptions = {}): Promise<void> {
+    const checked = toOptions(options, CALL_OPTIONS);
+    checked.signal?.throwIfAborted();
     this.#stop(new UnknownOwnerError('unknown_owner', 0, 'The owner was ended.'));
     try {
       const call = { method: 'DELETE', path: this.#path, secret: this.secret, again: 'harmless' } as const;
-      await this.#caller.call(call, options);
+      await this.#caller.call(call, checked);
     } catch (error) {
       if (!(error instanceof UnknownOwnerError)) throw error;
     }
@@ -294,8 +300,4 @@ export class Owner {
       () => next(Math.min(intervalMs, this.#backoff.nextMs())),
     );
   }
-}
-
-function lockOf({ kind, id, fencingToken }: ReleaseTarget): ReleaseTarget {
-  return { kind, id, fencingToken };
 }

@@ -1,4 +1,5 @@
 import { instantIfAny, instantOf, textOf, tokenOf, wordOf } from './answers.js';
+import { optional, toInteger, toList, toWellFormed } from './checks.js';
 import type { ProblemBody } from './problems.js';
 import type { LockMode } from './types.js';
 
@@ -40,6 +41,26 @@ export interface RecordGrant extends RecordTarget {
   /** `upgraded`: the owner was the sole reader and now may write. `notNeeded`: see {@link mode}. */
   readonly how: 'fresh' | 'upgraded' | 'alreadyHeld' | 'notNeeded';
 }
+
+/** A record whose lock is meant. */
+export interface ReleaseTarget extends RecordKey {
+  /** Only this grant is meant. */
+  readonly fencingToken?: number | undefined;
+}
+
+const KEY = { kind: toWellFormed, id: toWellFormed };
+/** What the server has told of a lock may be given as it is: these members are not looked at. */
+const GRANTED = ['intent', 'name', 'mode', 'fencingToken', 'how'] as const;
+const TOLD = [...GRANTED, 'owner', 'label', 'since', 'expiresAt', 'metadata'] as const;
+
+/** Records that are to be locked. */
+export const toTargets = toList({ ...KEY, intent: toWellFormed }, GRANTED);
+
+/** Records whose locks are meant, or only those grants of them. */
+export const toReleases = toList({ ...KEY, fencingToken: optional(toInteger) }, TOLD);
+
+/** Records, whatever their grants. */
+export const toKeys = toList(KEY, TOLD);
 
 const MODES: readonly LockMode[] = ['exclusive', 'shared'];
 

@@ -1,5 +1,5 @@
 import type { Agent } from './agent.js';
-import { shown } from './checks.js';
+import { checkNames, shown } from './checks.js';
 import { type ConvertedOptions, failureText, toLockMode } from './conversions.js';
 import { domError, type LockLostError } from './errors.js';
 import { type HeldLock, type Hold, newHeldLock } from './lock.js';
@@ -37,6 +37,7 @@ export function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockM
       const rule = 'a name, or an object with one as its name';
       throw new TypeError(failureText('requestAll', `a target is ${shown(target)}, but it must be ${rule}.`));
     }
+    if (isRecord) checkNames(target, ['name', 'mode'], failureText('requestAll', ''), 'a member of a target');
     const mode = isRecord && target.mode !== undefined ? toLockMode(target.mode, 'requestAll') : defaultMode;
     if (modes.get(name) !== 'exclusive') modes.set(name, mode);
   }

@@ -14,7 +14,8 @@ const DEFAULT_BUCKET = 'default';
  * Errors show no password.
  */
 export function serverUrl(address: string | URL): URL {
-  const text = `${address}`;
+  // Unlike a template, this takes a symbol, too, and the error names it.
+  const text = String(address);
   if (!URL.canParse(text)) throw broken('url', masked(text), 'an absolute URL');
   const url = new URL(text);
   const protocol = SOCKET_PROTOCOLS[url.protocol];

@@ -37,7 +37,7 @@ describe('the key of a client', () => {
     };
     const keys = ['one', 'two'];
     const { client } = start(t, { key: async () => keys[0], fetch });
-    const owner = await client.offline.open('Ada');
+    const owner = await client.offline.open({ label: 'Ada' });
     keys.shift();
     await owner.heartbeat();
     await owner.end();
@@ -72,7 +72,7 @@ describe('a key that is not taken', () => {
       const again = [
         locks.request('n', () => {}),
         client.claims.claim('c', { claimant: 'Ada' }),
-        client.offline.open('Ada'),
+        client.offline.open({ label: 'Ada' }),
       ];
       for (const call of again) await assert.rejects(call, { name: 'NotAllowedError', message });
     });

@@ -65,7 +65,7 @@ describe('an owner', () => {
     const { owner, next } = await open(t);
     const locking = owner.lock(
       [
-        { kind: 'customer', id: '7', intent: 'write', more: 'ignored' },
+        { kind: 'customer', id: '7', intent: 'write', mode: 'exclusive', name: 'customer/7', how: 'fresh' },
         { kind: 'rate', id: 'é/\u0000', intent: 'read' },
       ],
       { metadata: 'on the phone' },
@@ -189,7 +189,7 @@ describe('an owner', () => {
 
   test('releases nothing unless it holds what the step has worked under', async (t) => {
     const { owner, next } = await open(t);
-    const holding = [{ kind: 'a', id: '1', fencingToken: 4, more: 'ignored' }];
+    const holding = [{ kind: 'a', id: '1', fencingToken: 4, name: 'a/1', since: new Date() }];
     const lost = [{ kind: 'a', id: '1', name: 'a/1' }];
     for (const release of [() => owner.unlock(holding, { holding }), () => owner.unlockAll({ holding })]) {
       const releasing = release();

@@ -66,15 +66,31 @@ describe('the targets of requestAll', () => {
 describe('the other arguments of requestAll', () => {
   const failed = (what) => ({ name: 'TypeError', message: `Failed to execute 'requestAll' on 'LockManager': ${what}` });
   const callback = () => assert.fail('called back');
+  const unknown = (name, rule) => failed(`${name} is unknown, but ${rule}`);
+  const OPTIONS = 'an option must be one of mode, ifAvailable, steal, signal, maxHold, metadata, timeout';
   const MODE = "Failed to read the 'mode' property from 'LockOptions':";
 
   for (const [title, args, error] of [
     ['no callback', [['a']], failed('2 arguments required, but only 1 present.')],
     ['no arguments', [], failed('2 arguments required, but only 0 present.')],
     ['a second of two that is no function', [['a'], {}], failed("parameter 2 is not of type 'Function'.")],
-    ['undefined for a callback', [['a'], callback, undefined], failed("parameter 3 is not of type 'Function'.")],
+    ['undefined for a callback', [['a'], callback, undefined], failed('options: a function, but it must be an object')],
+    ['undefined for the last of three', [['a'], {}, undefined], failed("parameter 3 is not of type 'Function'.")],
     ['a callback in the fourth place', [['a'], {}, {}, callback], failed("parameter 3 is not of type 'Function'.")],
-    ['options of no type', [['a'], 5, callback], failed("The provided value is not of type 'LockOptions'.")],
+    ['options of no type', [['a'], 5, callback], failed('options: 5, but it must be an object')],
+    ['options of null', [['a'], null, callback], failed('options: null, but it must be an object')],
+    ['an unknown option', [['a'], { ifavailable: true }, callback], unknown('ifavailable', OPTIONS)],
+    ['an option of null', [['a'], { steal: null }, callback], failed('steal: null, but it must be true or false')],
+    [
+      'a text as a flag',
+      [['a'], { ifAvailable: 'no' }, callback],
+      failed('ifAvailable: "no", but it must be true or false'),
+    ],
+    [
+      'an unknown member of a target',
+      [[{ name: 'a', shared: true }], callback],
+      unknown('shared', 'a member of a target must be one of name, mode'),
+    ],
     [
       'an unknown mode',
       [['a'], { mode: 'x' }, callback],

@@ -9,6 +9,11 @@ export interface CallOptions {
     /** Milliseconds for which the call is tried, again and again where that helps. Default 30,000. */
     timeout?: number | undefined;
 }
+/** The members of {@link CallOptions}, with their checks. */
+export declare const CALL_OPTIONS: {
+    signal: import("./checks.js").Check<AbortSignal | undefined>;
+    timeout: import("./checks.js").Check<number | undefined>;
+};
 export interface Call {
     readonly method: 'GET' | 'POST' | 'DELETE';
     /** Below the bucket, with its query. */
@@ -32,10 +37,11 @@ export interface Answer {
 export declare class Caller {
     #private;
     /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-    constructor(base: () => string, fetch: FetchLike, keys: Keys, admit: () => void, closed: AbortSignal);
+    constructor(base: () => string, fetch: FetchLike | undefined, keys: Keys, admit: () => void, closed: AbortSignal);
     /** Aborts when the client is closed. */
     get closed(): AbortSignal;
-    call(call: Call, { signal, timeout }?: CallOptions): Promise<Answer>;
+    /** Makes the call. The options were checked before. */
+    call(call: Call, { signal, timeout }: CallOptions): Promise<Answer>;
 }
 /** Reads the answer to a change. If that cannot be done, the change may have happened all the same. */
 export declare function ofChange<T>(read: () => T): T;

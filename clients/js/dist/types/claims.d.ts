@@ -26,7 +26,7 @@ export declare class Claims {
      * RecoveringError or UnavailableError if the timeout did not suffice, or an OutcomeUnknownError where it
      * may have happened. A claim whose answer is lost with the call ends by its TTL.
      */
-    claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim>;
+    claim(resource: string, options: ClaimOptions): Promise<Claim>;
     /**
      * Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or
      * ClaimExpiredError.
@@ -58,7 +58,7 @@ export declare class Claims {
      * Without a token it is not tried again once it may have been done: it rejects with an OutcomeUnknownError,
      * as the next attempt could take back the assignment of another claimant.
      */
-    unassign(resource: string, { fencingToken, ...options }?: CallOptions & {
+    unassign(resource: string, options?: CallOptions & {
         fencingToken?: number | undefined;
     }): Promise<void>;
 }

@@ -44,7 +44,7 @@ export interface Client extends Bucket {
     readonly partition: string;
     /** The state of the connection for {@link locks}. */
     readonly state: ConnectionState;
-    /** Called with each new {@link state}. */
+    /** Called with each new {@link state}. Setting it throws a TypeError for what is neither a function nor null. */
     onstate: ((state: ConnectionState) => void) | null;
     /**
      * Another bucket of the same server, the same object until it is closed; the own one is this client. It has
@@ -66,6 +66,7 @@ export interface Client extends Bucket {
      */
     close(): void;
 }
+type Listener = (state: ConnectionState) => void;
 /**
  * Connects to a lockhouse server. Returns at once; what is called before the connection is open waits in
  * order.
@@ -79,7 +80,6 @@ export declare function connect(url: string | URL, options?: ConnectOptions): Cl
 /** As {@link connect}, with the sources from which more managers of the same connections can be made. */
 export declare class LockhouseClient implements Client {
     #private;
-    onstate: ((state: ConnectionState) => void) | null;
     readonly name: string;
     readonly partition: string;
     readonly locks: ExtendedLockManager;
@@ -87,9 +87,12 @@ export declare class LockhouseClient implements Client {
     readonly claims: Claims;
     constructor(url: string | URL, options: ConnectOptions);
     get state(): ConnectionState;
+    get onstate(): Listener | null;
+    set onstate(listener: Listener | null | undefined);
     bucket(name: string): Bucket;
     /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
     source(bucket: string): Source;
     adopt(worker: Adoptable): void;
     close(): void;
 }
+export {};

@@ -10,7 +10,7 @@ export interface ConvertedOptions {
     readonly timeout: number | undefined;
 }
 /** The method whose arguments are converted; its errors name it. */
-export type Method = 'request' | 'requestAll';
+export type Method = 'request' | 'requestAll' | 'acquire';
 /** DOMString. */
 export declare function toDOMString(value: unknown): string;
 /** The callback function LockGrantedCallback; `position` is that of the argument. */
@@ -20,6 +20,11 @@ export declare function toCallback<F>(value: unknown, position: number, method: 
  * after them.
  */
 export declare function toLockOptions(value: unknown, method: Method): ConvertedOptions;
+/**
+ * As {@link toLockOptions}, for a method that the specification does not have: WebIDL ignores an unknown name
+ * and takes anything for true or false, which no caller means.
+ */
+export declare function toExtendedOptions(value: unknown, method: Method): ConvertedOptions;
 /** The error of WebIDL for a call with too few arguments. */
 export declare function tooFewArguments(method: Method, required: number, present: number): TypeError;
 /** The enumeration LockMode; undefined is the default. */

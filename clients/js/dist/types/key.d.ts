@@ -14,7 +14,7 @@ export declare class Keys {
     get mayChange(): boolean;
     /**
      * The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with
-     * a TypeError for what is no key.
+     * a WrongKey for what is no key.
      */
     now(): string | undefined | Promise<string>;
     /** Uses the key, at once if it is at hand. */
@@ -24,3 +24,8 @@ export declare class Keys {
     /** The server has taken a key. */
     taken(): void;
 }
+/** A function has given what is no key. Asking again would not help: the program is wrong. */
+export declare class WrongKey extends TypeError {
+}
+/** A key, or a function that will give some. */
+export declare function toKey(field: string, value: unknown): Key;

@@ -44,18 +44,18 @@ export declare class Offline {
      * UnavailableError or UnreachableError if the timeout did not suffice, or OutcomeUnknownError where it may
      * have happened.
      */
-    open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }: OwnerOptions): Promise<Owner>;
+    open(options: OwnerOptions): Promise<Owner>;
     /**
      * Takes up an owner again, such as after a reload of the page. Its locks are as they were: see
      * {@link Owner.locks}.
      *
      * Rejects with an UnknownOwnerError if it has ended, or an UnauthorizedError if the secret is not its.
      */
-    resume(id: string, secret: string, { heartbeats, ...options }?: ResumeOptions): Promise<Owner>;
+    resume(id: string, secret: string, options?: ResumeOptions): Promise<Owner>;
     /**
      * The offline locks of the bucket, of all owners, in the order of their names. They are fetched page
      * by page, so that together they are no consistent cut: use them to show who edits what, and decide nothing
      * by them.
      */
-    locks({ kind, owner, prefix, ...options }?: LocksFilter): AsyncGenerator<RecordLock, void, undefined>;
+    locks(options?: LocksFilter): AsyncGenerator<RecordLock, void, undefined>;
 }

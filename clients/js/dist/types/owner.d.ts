@@ -1,6 +1,6 @@
 import { type CallOptions } from './caller.js';
 import { type Mark } from './lease.js';
-import { type RecordGrant, type RecordKey, type RecordLock, type RecordTarget } from './records.js';
+import { type RecordGrant, type RecordKey, type RecordLock, type RecordTarget, type ReleaseTarget } from './records.js';
 /** The facts of an owner that the server has reported. */
 export interface OwnerFacts {
     readonly id: string;
@@ -14,11 +14,6 @@ export interface OwnerFacts {
     readonly longestMs: number;
     /** From when on these lengths count at the latest. */
     readonly countsFrom: Mark;
-}
-/** A record whose lock is meant. */
-export interface ReleaseTarget extends RecordKey {
-    /** Only this grant is meant. */
-    readonly fencingToken?: number | undefined;
 }
 /** What a release depends on. */
 export interface ReleaseOptions extends CallOptions {
@@ -59,7 +54,7 @@ export declare class Owner {
      * Rejects with a LockedError if others hold one of them, and if the timeout did not suffice with a
      * RecoveringError or UnavailableError, or an OutcomeUnknownError where it may have happened.
      */
-    lock(targets: readonly RecordTarget[], { metadata, ...options }?: CallOptions & {
+    lock(targets: readonly RecordTarget[], options?: CallOptions & {
         metadata?: string | undefined;
     }): Promise<RecordGrant[]>;
     /**
@@ -71,13 +66,13 @@ export declare class Owner {
      * another step of the owner has locked again. Rejects with a LocksLostError if the owner does not hold all
      * that is in `holding`.
      */
-    unlock(targets: readonly ReleaseTarget[], { holding, ...options }?: ReleaseOptions): Promise<number>;
+    unlock(targets: readonly ReleaseTarget[], options?: ReleaseOptions): Promise<number>;
     /**
      * Releases all locks of the owner but those that are spared. Resolves to how many were released. Rejects as
      * {@link unlock} does for locks without tokens.
      */
-    unlockAll({ sparing, holding, ...options }?: ReleaseOptions & {
-        sparing?: readonly RecordKey[];
+    unlockAll(options?: ReleaseOptions & {
+        sparing?: readonly RecordKey[] | undefined;
     }): Promise<number>;
     /** The locks that the owner holds now. */
     locks(options?: CallOptions): Promise<RecordLock[]>;
@@ -88,7 +83,8 @@ export declare class Owner {
     heartbeat(options?: CallOptions): Promise<void>;
     /**
      * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be
-     * done with this object, even if the call fails; then the server ends the owner by its TTL.
+     * done with this object, even if the call fails; then the server ends the owner by its TTL. An option that
+     * is refused, or a signal that is aborted already, ends nothing.
      */
     end(options?: CallOptions): Promise<void>;
 }

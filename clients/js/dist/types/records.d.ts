@@ -1,3 +1,4 @@
+import { toWellFormed } from './checks.js';
 import type { ProblemBody } from './problems.js';
 import type { LockMode } from './types.js';
 /** Names a record: what kind it is of, at most 64 characters, and its id, at most 256. */
@@ -35,6 +36,28 @@ export interface RecordGrant extends RecordTarget {
     /** `upgraded`: the owner was the sole reader and now may write. `notNeeded`: see {@link mode}. */
     readonly how: 'fresh' | 'upgraded' | 'alreadyHeld' | 'notNeeded';
 }
+/** A record whose lock is meant. */
+export interface ReleaseTarget extends RecordKey {
+    /** Only this grant is meant. */
+    readonly fencingToken?: number | undefined;
+}
+/** Records that are to be locked. */
+export declare const toTargets: import("./checks.js").Check<import("./checks.js").Checked<{
+    kind: typeof toWellFormed;
+    id: typeof toWellFormed;
+    intent: typeof toWellFormed;
+}>[]>;
+/** Records whose locks are meant, or only those grants of them. */
+export declare const toReleases: import("./checks.js").Check<import("./checks.js").Checked<{
+    kind: typeof toWellFormed;
+    id: typeof toWellFormed;
+    fencingToken: import("./checks.js").Check<number | undefined>;
+}>[]>;
+/** Records, whatever their grants. */
+export declare const toKeys: import("./checks.js").Check<import("./checks.js").Checked<{
+    kind: typeof toWellFormed;
+    id: typeof toWellFormed;
+}>[]>;
 /** Reads a lock as the server reports it. */
 export declare function readLock(raw: ProblemBody): RecordLock;
 /** Reads a grant as the server reports it. */
