@@ -467,189 +467,6 @@ function elapsedMs(since) {
   return Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);
 }
 
-// src/webidl.ts
-function defineAccessor(prototype, name, get) {
-  Object.defineProperty(get, "name", { value: `get ${name}`, configurable: true });
-  Object.defineProperty(prototype, name, { get: withoutPrototype(get), enumerable: true, configurable: true });
-}
-function defineGlobal(name, value) {
-  Object.defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
-}
-function brandCheck(prototype, accessor) {
-  const descriptors = Object.getOwnPropertyDescriptors(prototype);
-  const probe = accessor === void 0 ? anyGetter(descriptors) : descriptors[accessor]?.get;
-  return (value) => {
-    if (value === void 0 || value === null) throw new TypeError("Illegal invocation");
-    if (probe) probe.call(value);
-    else if (value !== globalThis.navigator) throw new TypeError("Illegal invocation");
-  };
-}
-async function ofOtherRealm(object, own2, method, args) {
-  const theirs = Object.getPrototypeOf(Object(object))?.[method];
-  const isTwin = typeof theirs === "function" && theirs !== own2 && sourceOf(theirs) === sourceOf(own2);
-  if (isTwin) return Reflect.apply(theirs, object, args);
-  throw new TypeError(`Failed to execute '${method}' on 'LockManager': Illegal invocation`);
-}
-function sourceOf(callable) {
-  return Function.prototype.toString.call(callable);
-}
-function anyGetter(descriptors) {
-  return (descriptors.userAgent ?? descriptors.hardwareConcurrency)?.get;
-}
-function withoutPrototype(get) {
-  const { accessor } = {
-    accessor() {
-      return get.call(this);
-    }
-  };
-  return Object.defineProperty(accessor, "name", { value: get.name, configurable: true });
-}
-function repeatMembers(from, to, names) {
-  for (const name of names) Object.defineProperty(to, name, Object.getOwnPropertyDescriptor(from, name) ?? {});
-}
-
-// src/lock.ts
-var Hold = class {
-  name;
-  mode;
-  /** What proves the grant to a later epoch of the server, if it may be proved. */
-  ticket;
-  /** From when on its longest hold counts. */
-  grantedAt = now();
-  #token;
-  /** Ends the hold here if it is over by a deadline. */
-  #check;
-  /** Called with the error of the loss, once it is announced. */
-  onloss;
-  #loss;
-  /** What the signal is aborted with: the loss of this lock, or of one that it is of no use without. */
-  #abortReason;
-  #controller;
-  constructor(name, mode, token, ticket, check) {
-    this.name = name;
-    this.mode = mode;
-    this.ticket = ticket;
-    this.#token = token;
-    this.#check = check;
-  }
-  /** The error of the loss, once the lock is lost. */
-  get loss() {
-    return this.#loss;
-  }
-  get token() {
-    this.#check();
-    if (this.#loss) throw this.#loss;
-    return this.#token;
-  }
-  get signal() {
-    this.#check();
-    this.#controller ??= new AbortController();
-    if (this.#abortReason) this.#controller.abort(this.#abortReason);
-    return this.#controller.signal;
-  }
-  /** Notes the loss, and returns its error. No listener is notified yet. */
-  lose(reason) {
-    this.#loss = lockLost(reason);
-    this.#abortReason ??= this.#loss;
-    return this.#loss;
-  }
-  /** Aborts the signal, whose listeners run at once. */
-  announceLoss() {
-    this.#controller?.abort(this.#abortReason);
-    if (this.#loss) this.onloss?.(this.#loss);
-  }
-  /** Aborts the signal because of the loss of another lock; this one is held on. */
-  abort(loss) {
-    this.#abortReason ??= loss;
-    this.#controller?.abort(this.#abortReason);
-  }
-};
-var CONSTRUCT = /* @__PURE__ */ Symbol();
-function construct(type, ...internal) {
-  return new type(CONSTRUCT, ...internal);
-}
-var newLock = (hold) => construct(Lock, hold);
-var newHeldLock = (hold) => construct(HeldLock, hold);
-var newAcquiredLock = (hold, release, released) => construct(AcquiredLock, hold, release, released);
-var heldLock;
-var Lock = class {
-  #hold;
-  constructor(...internal) {
-    if (internal[0] !== CONSTRUCT) throw new TypeError(`Failed to construct '${new.target.name}': Illegal constructor`);
-    this.#hold = internal[1];
-  }
-  get name() {
-    if (!(#hold in this)) throw new TypeError("Illegal invocation");
-    return this.#hold.name;
-  }
-  get mode() {
-    if (!(#hold in this)) throw new TypeError("Illegal invocation");
-    return this.#hold.mode;
-  }
-  static {
-    heldLock = (lock) => {
-      if (typeof lock !== "object" || lock === null || !(#hold in lock))
-        throw new TypeError("lock: not a Lock of lockhouse");
-      return lock instanceof HeldLock ? lock : newHeldLock(lock.#hold);
-    };
-  }
-};
-var HeldLock = class extends Lock {
-  #hold;
-  constructor(...internal) {
-    super(...internal);
-    this.#hold = internal[1];
-  }
-  /**
-   * Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release
-   * does not abort it. Reading this property also looks at the clocks: after the thread was busy for long,
-   * `lock.signal.aborted` says what no event could yet.
-   */
-  get signal() {
-    return this.#hold.signal;
-  }
-  /**
-   * An integer that strictly grows over the grants of the bucket, to be presented with every write to the
-   * guarded resource, which refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
-   */
-  get fencingToken() {
-    return this.#hold.token;
-  }
-};
-var AcquiredLock = class extends HeldLock {
-  #release;
-  #released;
-  constructor(...internal) {
-    super(...internal);
-    this.#release = internal[2];
-    this.#released = internal[3];
-  }
-  /**
-   * Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock
-   * was lost before.
-   */
-  async release() {
-    this.#release();
-    await this.#released();
-  }
-};
-if (typeof Symbol.asyncDispose === "symbol") {
-  Object.defineProperty(AcquiredLock.prototype, Symbol.asyncDispose, {
-    value: AcquiredLock.prototype.release,
-    writable: true,
-    configurable: true
-  });
-}
-Object.defineProperties(Lock.prototype, {
-  name: { enumerable: true },
-  mode: { enumerable: true },
-  [Symbol.toStringTag]: { value: "Lock", configurable: true }
-});
-repeatMembers(Lock.prototype, HeldLock.prototype, ["name", "mode"]);
-function clientClosed() {
-  return domError("AbortError", "The lockhouse client was closed.");
-}
-
 // src/names.ts
 function isReserved(name) {
   return name.charCodeAt(0) === 45;
@@ -659,103 +476,6 @@ function compareNames(a, b) {
 }
 function utf8Length(text2) {
   return new TextEncoder().encode(text2).length;
-}
-
-// src/timers.ts
-var LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
-function setQuietTimeout(task, ms) {
-  const timer = setTimeout(task, Math.min(ms, LONGEST_TIMEOUT_MS));
-  if (typeof timer === "object") timer.unref?.();
-  return timer;
-}
-
-// src/reclaim.ts
-var Reclaims = class {
-  #expire;
-  #groups = [];
-  #timer;
-  /**
-   * `expire` receives all locks whose deadline has passed, each with the reason of its loss; they are no
-   * longer in here.
-   */
-  constructor(expire) {
-    this.#expire = expire;
-  }
-  /**
-   * Adds locks of a session that is gone. Those that are in here already stay under the lease of an earlier
-   * one.
-   */
-  add(locks, former) {
-    const added = /* @__PURE__ */ new Set();
-    for (const lock of locks) if (!this.has(lock)) added.add(lock);
-    this.#groups.push({ former, locks: added });
-    this.#watch();
-  }
-  has(lock) {
-    return this.#groups.some((group) => group.locks.has(lock));
-  }
-  /** The reclaim of this lock is answered, or the lock is over. */
-  delete(lock) {
-    for (const group of this.#groups) group.locks.delete(lock);
-    if (this.#groups.some(({ locks }) => locks.size === 0)) this.#watch();
-  }
-  /** Expires the locks whose deadline has passed. */
-  check() {
-    const isOver = ({ former }) => former.remainingMs() <= 0;
-    if (!this.#groups.some(isOver)) return;
-    const over = this.#groups.filter(isOver);
-    this.#groups = this.#groups.filter((group) => !over.includes(group));
-    this.#watch();
-    const lost = /* @__PURE__ */ new Map();
-    for (const { locks, former } of over) for (const lock of locks) lost.set(lock, former.loss());
-    this.#expire(lost);
-  }
-  /** Checks again when the earliest deadline passes. */
-  #watch() {
-    clearTimeout(this.#timer);
-    this.#groups = this.#groups.filter(({ locks }) => locks.size > 0);
-    if (this.#groups.length === 0) return;
-    const nextMs = Math.min(...this.#groups.map(({ former }) => former.remainingMs()));
-    this.#timer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
-  }
-  #look() {
-    this.check();
-    this.#watch();
-  }
-};
-
-// src/backoff.ts
-var FIRST_MS = 100;
-var LONGEST_MS = 5e3;
-var Backoff = class {
-  #attempts = 0;
-  /** Milliseconds to wait before the next attempt: half to the whole of a span that doubles up to 5 s. */
-  nextMs() {
-    const span = Math.min(LONGEST_MS, FIRST_MS * 2 ** this.#attempts);
-    this.#attempts += 1;
-    return span * (0.5 + Math.random() / 2);
-  }
-  /** The connection has proved good. */
-  reset() {
-    this.#attempts = 0;
-  }
-};
-
-// src/goodbye.ts
-var CLOSE_NORMAL = 1e3;
-var DIAL_TIMEOUT_MS = 1e4;
-function sayGoodbye(dial, keys, identity) {
-  try {
-    const socket = dial();
-    const timer = setTimeout(() => socket.close(CLOSE_NORMAL), DIAL_TIMEOUT_MS);
-    const hello = (key) => socket.send(helloText(key, identity));
-    socket.onopen = () => keys.use(hello, () => socket.close(CLOSE_NORMAL));
-    socket.onmessage = () => socket.close(CLOSE_NORMAL);
-    socket.onerror = () => {
-    };
-    socket.onclose = () => clearTimeout(timer);
-  } catch {
-  }
 }
 
 // src/random.ts
@@ -904,6 +624,287 @@ function toObject(field, value) {
 function copied(value, members, prefix) {
   const entries = Object.entries(members).map(([name, check]) => [name, check(`${prefix}${name}`, value[name])]);
   return Object.fromEntries(entries);
+}
+
+// src/webidl.ts
+function defineAccessor(prototype, name, get) {
+  Object.defineProperty(get, "name", { value: `get ${name}`, configurable: true });
+  Object.defineProperty(prototype, name, { get: withoutPrototype(get), enumerable: true, configurable: true });
+}
+function defineGlobal(name, value) {
+  Object.defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
+}
+function brandCheck(prototype, accessor) {
+  const descriptors = Object.getOwnPropertyDescriptors(prototype);
+  const probe = accessor === void 0 ? anyGetter(descriptors) : descriptors[accessor]?.get;
+  return (value) => {
+    if (value === void 0 || value === null) throw new TypeError("Illegal invocation");
+    if (probe) probe.call(value);
+    else if (value !== globalThis.navigator) throw new TypeError("Illegal invocation");
+  };
+}
+async function ofOtherRealm(object, own2, method, args) {
+  const theirs = Object.getPrototypeOf(Object(object))?.[method];
+  const isTwin = typeof theirs === "function" && theirs !== own2 && sourceOf(theirs) === sourceOf(own2);
+  if (isTwin) return Reflect.apply(theirs, object, args);
+  throw new TypeError(`Failed to execute '${method}' on 'LockManager': Illegal invocation`);
+}
+function sourceOf(callable) {
+  return Function.prototype.toString.call(callable);
+}
+function anyGetter(descriptors) {
+  return (descriptors.userAgent ?? descriptors.hardwareConcurrency)?.get;
+}
+function withoutPrototype(get) {
+  const { accessor } = {
+    accessor() {
+      return get.call(this);
+    }
+  };
+  return Object.defineProperty(accessor, "name", { value: get.name, configurable: true });
+}
+function repeatMembers(from, to, names) {
+  for (const name of names) Object.defineProperty(to, name, Object.getOwnPropertyDescriptor(from, name) ?? {});
+}
+
+// src/lock.ts
+var Hold = class {
+  name;
+  mode;
+  /** What proves the grant to a later epoch of the server, if it may be proved. */
+  ticket;
+  /** From when on its longest hold counts. */
+  grantedAt = now();
+  #token;
+  /** Ends the hold here if it is over by a deadline. */
+  #check;
+  /** Called with the error of the loss, once it is announced. */
+  onloss;
+  #loss;
+  /** What the signal is aborted with: the loss of this lock, or of one that it is of no use without. */
+  #abortReason;
+  #controller;
+  constructor(name, mode, token, ticket, check) {
+    this.name = name;
+    this.mode = mode;
+    this.ticket = ticket;
+    this.#token = token;
+    this.#check = check;
+  }
+  /** The error of the loss, once the lock is lost. */
+  get loss() {
+    return this.#loss;
+  }
+  get token() {
+    this.#check();
+    if (this.#loss) throw this.#loss;
+    return this.#token;
+  }
+  get signal() {
+    this.#check();
+    this.#controller ??= new AbortController();
+    if (this.#abortReason) this.#controller.abort(this.#abortReason);
+    return this.#controller.signal;
+  }
+  /** Notes the loss, and returns its error. No listener is notified yet. */
+  lose(reason) {
+    this.#loss = lockLost(reason);
+    this.#abortReason ??= this.#loss;
+    return this.#loss;
+  }
+  /** Aborts the signal, whose listeners run at once. */
+  announceLoss() {
+    this.#controller?.abort(this.#abortReason);
+    if (this.#loss) this.onloss?.(this.#loss);
+  }
+  /** Aborts the signal because of the loss of another lock; this one is held on. */
+  abort(loss) {
+    this.#abortReason ??= loss;
+    this.#controller?.abort(this.#abortReason);
+  }
+};
+var CONSTRUCT = /* @__PURE__ */ Symbol();
+function construct(type, ...internal) {
+  return new type(CONSTRUCT, ...internal);
+}
+var newLock = (hold) => construct(Lock, hold);
+var newHeldLock = (hold) => construct(HeldLock, hold);
+var newAcquiredLock = (hold, release, released) => construct(AcquiredLock, hold, release, released);
+var heldLock;
+var Lock = class {
+  #hold;
+  constructor(...internal) {
+    if (internal[0] !== CONSTRUCT) throw new TypeError(`Failed to construct '${new.target.name}': Illegal constructor`);
+    this.#hold = internal[1];
+  }
+  get name() {
+    if (!(#hold in this)) throw new TypeError("Illegal invocation");
+    return this.#hold.name;
+  }
+  get mode() {
+    if (!(#hold in this)) throw new TypeError("Illegal invocation");
+    return this.#hold.mode;
+  }
+  static {
+    heldLock = (lock) => {
+      if (typeof lock !== "object" || lock === null || !(#hold in lock)) {
+        throw broken("lock", lock, "a Lock of lockhouse");
+      }
+      return lock instanceof HeldLock ? lock : newHeldLock(lock.#hold);
+    };
+  }
+};
+var HeldLock = class extends Lock {
+  #hold;
+  constructor(...internal) {
+    super(...internal);
+    this.#hold = internal[1];
+  }
+  /**
+   * Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release
+   * does not abort it. Reading this property also looks at the clocks: after the thread was busy for long,
+   * `lock.signal.aborted` says what no event could yet.
+   */
+  get signal() {
+    return this.#hold.signal;
+  }
+  /**
+   * An integer that strictly grows over the grants of the bucket, to be presented with every write to the
+   * guarded resource, which refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
+   */
+  get fencingToken() {
+    return this.#hold.token;
+  }
+};
+var AcquiredLock = class extends HeldLock {
+  #release;
+  #released;
+  constructor(...internal) {
+    super(...internal);
+    this.#release = internal[2];
+    this.#released = internal[3];
+  }
+  /**
+   * Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock
+   * was lost before.
+   */
+  async release() {
+    this.#release();
+    await this.#released();
+  }
+};
+if (typeof Symbol.asyncDispose === "symbol") {
+  Object.defineProperty(AcquiredLock.prototype, Symbol.asyncDispose, {
+    value: AcquiredLock.prototype.release,
+    writable: true,
+    configurable: true
+  });
+}
+Object.defineProperties(Lock.prototype, {
+  name: { enumerable: true },
+  mode: { enumerable: true },
+  [Symbol.toStringTag]: { value: "Lock", configurable: true }
+});
+repeatMembers(Lock.prototype, HeldLock.prototype, ["name", "mode"]);
+function clientClosed() {
+  return domError("AbortError", "The lockhouse client was closed.");
+}
+
+// src/timers.ts
+var LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+function setQuietTimeout(task, ms) {
+  const timer = setTimeout(task, Math.min(ms, LONGEST_TIMEOUT_MS));
+  if (typeof timer === "object") timer.unref?.();
+  return timer;
+}
+
+// src/reclaim.ts
+var Reclaims = class {
+  #expire;
+  #groups = [];
+  #timer;
+  /**
+   * `expire` receives all locks whose deadline has passed, each with the reason of its loss; they are no
+   * longer in here.
+   */
+  constructor(expire) {
+    this.#expire = expire;
+  }
+  /**
+   * Adds locks of a session that is gone. Those that are in here already stay under the lease of an earlier
+   * one.
+   */
+  add(locks, former) {
+    const added = /* @__PURE__ */ new Set();
+    for (const lock of locks) if (!this.has(lock)) added.add(lock);
+    this.#groups.push({ former, locks: added });
+    this.#watch();
+  }
+  has(lock) {
+    return this.#groups.some((group) => group.locks.has(lock));
+  }
+  /** The reclaim of this lock is answered, or the lock is over. */
+  delete(lock) {
+    for (const group of this.#groups) group.locks.delete(lock);
+    if (this.#groups.some(({ locks }) => locks.size === 0)) this.#watch();
+  }
+  /** Expires the locks whose deadline has passed. */
+  check() {
+    const isOver = ({ former }) => former.remainingMs() <= 0;
+    if (!this.#groups.some(isOver)) return;
+    const over = this.#groups.filter(isOver);
+    this.#groups = this.#groups.filter((group) => !over.includes(group));
+    this.#watch();
+    const lost = /* @__PURE__ */ new Map();
+    for (const { locks, former } of over) for (const lock of locks) lost.set(lock, former.loss());
+    this.#expire(lost);
+  }
+  /** Checks again when the earliest deadline passes. */
+  #watch() {
+    clearTimeout(this.#timer);
+    this.#groups = this.#groups.filter(({ locks }) => locks.size > 0);
+    if (this.#groups.length === 0) return;
+    const nextMs = Math.min(...this.#groups.map(({ former }) => former.remainingMs()));
+    this.#timer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
+  }
+  #look() {
+    this.check();
+    this.#watch();
+  }
+};
+
+// src/backoff.ts
+var FIRST_MS = 100;
+var LONGEST_MS = 5e3;
+var Backoff = class {
+  #attempts = 0;
+  /** Milliseconds to wait before the next attempt: half to the whole of a span that doubles up to 5 s. */
+  nextMs() {
+    const span = Math.min(LONGEST_MS, FIRST_MS * 2 ** this.#attempts);
+    this.#attempts += 1;
+    return span * (0.5 + Math.random() / 2);
+  }
+  /** The connection has proved good. */
+  reset() {
+    this.#attempts = 0;
+  }
+};
+
+// src/goodbye.ts
+var CLOSE_NORMAL = 1e3;
+var DIAL_TIMEOUT_MS = 1e4;
+function sayGoodbye(dial, keys, identity) {
+  try {
+    const socket = dial();
+    const timer = setTimeout(() => socket.close(CLOSE_NORMAL), DIAL_TIMEOUT_MS);
+    const hello = (key) => socket.send(helloText(key, identity));
+    socket.onopen = () => keys.use(hello, () => socket.close(CLOSE_NORMAL));
+    socket.onmessage = () => socket.close(CLOSE_NORMAL);
+    socket.onerror = () => {
+    };
+    socket.onclose = () => clearTimeout(timer);
+  } catch {
+  }
 }
 
 // src/key.ts
@@ -3400,7 +3401,7 @@ var LockhouseClient = class {
   adopt(worker) {
     if (!threads) return;
     if (typeof worker?.once !== "function" || !Number.isInteger(worker.threadId)) {
-      throw new TypeError("worker: not a Worker of node:worker_threads");
+      throw broken("worker", worker, "a Worker of node:worker_threads");
     }
     this.#admit();
     const stop = watchSessions(worker, (url, identity) => {

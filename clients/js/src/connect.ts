@@ -2,7 +2,7 @@ import { type Adoptable, announceSessions, watchSessions } from './adoption.js';
 import { Agent } from './agent.js';
 import { type Bucket, ConnectedBucket, IDLE_MS } from './bucket.js';
 import { Caller } from './caller.js';
-import { fitting, optional, toBucket, toFunction, toOptions, toPartition } from './checks.js';
+import { broken, fitting, optional, toBucket, toFunction, toOptions, toPartition } from './checks.js';
 import type { Claims } from './claims.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError, reportException } from './errors.js';
@@ -188,7 +188,7 @@ export class LockhouseClient implements Client {
   adopt(worker: Adoptable): void {
     if (!threads) return;
     if (typeof worker?.once !== 'function' || !Number.isInteger(worker.threadId)) {
-      throw new TypeError('worker: not a Worker of node:worker_threads');
+      throw broken('worker', worker, 'a Worker of node:worker_threads');
     }
     this.#admit();
     const stop = watchSessions(worker, (url, identity) => {

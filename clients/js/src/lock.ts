@@ -1,5 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
+import { broken } from './checks.js';
 import { domError, type LockLostError, type LossReason, lockLost } from './errors.js';
 import { type Mark, now } from './lease.js';
 import type { LockMode } from './types.js';
@@ -120,8 +121,9 @@ export class Lock {
 
   static {
     heldLock = (lock) => {
-      if (typeof lock !== 'object' || lock === null || !(#hold in lock))
-        throw new TypeError('lock: not a Lock of lockhouse');
+      if (typeof lock !== 'object' || lock === null || !(#hold in lock)) {
+        throw broken('lock', lock, 'a Lock of lockhouse');
+      }
       return lock instanceof HeldLock ? lock : newHeldLock(lock.#hold);
     };
   }

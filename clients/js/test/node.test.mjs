@@ -221,7 +221,7 @@ describe('a worker that is terminated', () => {
   test('has to be a worker of Node', async (t) => {
     const { client } = await open(t);
     for (const none of [undefined, {}, { threadId: 1 }, { once() {} }]) {
-      const message = 'worker: not a Worker of node:worker_threads';
+      const message = `worker: ${none}, but it must be a Worker of node:worker_threads`;
       assert.throws(() => client.adopt(none), { name: 'TypeError', message });
     }
   });

@@ -96,6 +96,11 @@ describe('options and addresses that cannot be meant', () => {
     ['WebSocket', 'ws', '"ws"', 'a function'],
     ['fetch', {}, '[object Object]', 'a function'],
     ['onstate', 1, '1', 'a function'],
+    ['bucket', null, 'null', 'a string'],
+    ['partition', null, 'null', 'a string'],
+    ['clientId', null, 'null', 'a string'],
+    ['WebSocket', null, 'null', 'a function'],
+    ['fetch', null, 'null', 'a function'],
   ]) {
     test(`the option ${field} of ${shown}`, () => {
       const options = { WebSocket, [field]: value };
@@ -103,6 +108,27 @@ describe('options and addresses that cannot be meant', () => {
       assert.equal(connections.length, 0);
     });
   }
+
+  for (const [how, make] of Object.entries({ connect, install })) {
+    test(`an option of ${how}() that is unknown`, () => {
+      const rule = 'an option must be one of bucket, clientId, partition, key, WebSocket, fetch, onstate';
+      const error = { name: 'TypeError', message: `Bucket is unknown, but ${rule}` };
+      assert.throws(() => make('http://peer.example/', { WebSocket, Bucket: 'x' }).close(), error);
+      assert.equal(connections.length, 0);
+      assert.equal(globalThis.LockManager, undefined);
+    });
+  }
+
+  test('options that are undefined are absent, and a listener of null is none', (t) => {
+    const absent = { bucket: undefined, clientId: undefined, partition: undefined, key: undefined, fetch: undefined };
+    const client = connect('http://peer.example/?bucket=q', { WebSocket, ...absent, onstate: null });
+    t.after(() => client.close());
+    assert.deepEqual([client.name, client.partition, client.onstate], ['q', '', null]);
+  });
+
+  test('a symbol as a URL', () => {
+    assert.throws(() => connect(Symbol('a')), refused('url', '"Symbol(a)"', 'an absolute URL'));
+  });
 
   test('a bucket() of no name', (t) => {
     const { client } = start(t);
