@@ -29,6 +29,7 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // | 409, as the attempt before is still under way      | again after a growing pause                        |
 // | `unauthenticated`, with a key function             | again with the next key, a second later at least   |
 // | any other problem                                  | the call rejects with it                           |
+// | a key function that gives no key                   | the call rejects with that TypeError               |
 // | the problem that says it is done already, after an | the call resolves: the attempt before did it       |
 // | attempt whose outcome is unknown                   |                                                    |
 // | an abort of the caller's signal, or of the client  | the call rejects with that reason at once          |
@@ -135,6 +136,8 @@ export class Caller {
         }
         await cancel.pause(pauseMs);
       }
+    } catch (error) {
+      throw error instanceof WrongKey && unknown ? unknown : error;
     } finally {
       cancel.end();
     }

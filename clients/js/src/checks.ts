@@ -1,5 +1,5 @@
 // What users give, checked before it is used: a value that cannot be meant is refused, with its field and the
-// rule, and none is replaced by a default. What the server checks itself is left to it.
+// rule, and none is replaced by a default. Lengths and ranges that the server checks itself are left to it.
 
 import { utf8Length } from './names.js';
 import { ORIGINS } from './partition.js';

@@ -70,7 +70,8 @@ export class Offline {
   /**
    * Begins an owner of locks, such as a user's session. Keep its `id` and `secret` to {@link resume} it.
    *
-   * Rejects with a {@link ProblemError}: of class InvalidError for an option that breaks a rule,
+   * Rejects with a TypeError for an option that is not understood, as all of these methods do, or with a
+   * {@link ProblemError}: of class InvalidError for an option that breaks a rule of the server,
    * UnavailableError or UnreachableError if the timeout did not suffice, or OutcomeUnknownError where it may
    * have happened.
    */

@@ -28,6 +28,8 @@ const AN_OBJECT = 'an object';
 const ITERABLE = 'an iterable object, such as an array';
 const MILLISECONDS = 'a number of milliseconds above 0';
 const SECRET = 'must be a string of 1 to 8192 visible ASCII characters';
+/** Much less than a call is tried for. */
+const QUICK = { timeout: 5_000 };
 /** Writes itself as a number into JSON. */
 const DISGUISED = { toJSON: () => 5 };
 
@@ -50,7 +52,7 @@ async function claimed(t) {
 /** One test for each of these calls, which are made of what `make` gives. */
 function refuses(make, cases) {
   for (const [title, call, error] of cases) {
-    test(`${title}`, async (t) => {
+    test(title, QUICK, async (t) => {
       const { calls, ...given } = await make(t);
       const before = calls.length;
       await assert.rejects(call(given), error);
@@ -349,7 +351,7 @@ describe('an end that is refused ends nothing', () => {
     ['an unknown option', { force: true }, unknown('force', ...CALL)],
     ['a signal that is aborted', { signal: AbortSignal.abort(reason) }, (thrown) => thrown === reason],
   ]) {
-    test(`${title}: the owner goes on`, async (t) => {
+    test(`${title}: the owner goes on`, QUICK, async (t) => {
       const { owner, next } = await owned(t);
       await assert.rejects(owner.end(options), error);
       const listing = owner.locks();
@@ -363,7 +365,6 @@ describe('an end that is refused ends nothing', () => {
 });
 
 describe('what proves who calls', () => {
-  const QUICK = { timeout: 5_000 };
   const secrets = ['a\nb', 'a b', '', '\u00e9', 'x'.repeat(8193), 7, null];
   for (const secret of secrets) {
     const shown = JSON.stringify(secret).slice(0, 10);
@@ -404,6 +405,18 @@ describe('what proves who calls', () => {
     });
   }
 
+  test('a function that gives none after a lost answer leaves the outcome unknown', QUICK, async (t) => {
+    let key = 'k';
+    const { client, next, calls } = await scriptedApi(t, { key: () => key });
+    const claiming = client.claims.claim('r', { claimant: 'me' });
+    claiming.catch(() => {});
+    const call = await next('POST', 'claims');
+    key = undefined;
+    call.drop();
+    await assert.rejects(claiming, { name: 'OutcomeUnknownError' });
+    assert.equal(calls.length, 1);
+  });
+
   test('a function that fails is asked again', QUICK, async (t) => {
     let asked = 0;
     const key = async () => {
@@ -418,7 +431,7 @@ describe('what proves who calls', () => {
   });
 });
 
-test('a call on a platform without fetch says so at once', { timeout: 5_000 }, async (t) => {
+test('a call on a platform without fetch says so at once', QUICK, async (t) => {
   const { fetch } = globalThis;
   globalThis.fetch = undefined;
   t.after(() => {
@@ -478,7 +491,7 @@ describe('the arguments of acquire', () => {
     ['a symbol as a name', [Symbol('x')], { name: 'TypeError' }],
     ['a reserved name', ['-x'], { name: 'NotSupportedError', message: /'acquire'/ }],
   ]) {
-    test(`${title}: nothing is asked for`, async (t) => {
+    test(`${title}: nothing is asked for`, QUICK, async (t) => {
       const { server, locks } = await open(t);
       await assert.rejects(locks.acquire(...args), error);
       await turn();
