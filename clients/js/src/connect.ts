@@ -56,7 +56,10 @@ export interface Client extends Bucket {
   readonly partition: string;
   /** The state of the connection for {@link locks}. */
   readonly state: ConnectionState;
-  /** Called with each new {@link state}. Setting it throws a TypeError for what is neither a function nor null. */
+  /**
+   * Called with each new {@link state}. Setting it throws a TypeError for what is neither a function nor
+   * null.
+   */
   onstate: ((state: ConnectionState) => void) | null;
   /**
    * Another bucket of the same server, the same object until it is closed; the own one is this client. It has

@@ -33,8 +33,8 @@ pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, FrameProbl
 pub use holder::HolderView;
 pub use lockhouse_core::CLIENT_ID_BYTES;
 
-/// Whether two hexadecimal digits stand behind each `%` of the text (RFC 3986, section 2.1). Decoders take a `%`
-/// without them for itself.
+/// Whether two hexadecimal digits stand behind each `%` of the text (RFC 3986, section 2.1). Decoders take a
+/// `%` without them for itself.
 pub fn has_whole_escapes(text: &str) -> bool {
     let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
     let bytes = text.as_bytes();

@@ -40,8 +40,8 @@ impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
     }
 }
 
-/// The body of a call that has none, which is empty, an empty object or `null`: what stands in one would be ignored, as a
-/// `ttlMs` of a heartbeat.
+/// The body of a call that has none, which is empty, an empty object or `null`: what stands in one would be
+/// ignored, as a `ttlMs` of a heartbeat.
 pub(crate) struct NoBody;
 
 impl FromRequest<Arc<AppState>> for NoBody {

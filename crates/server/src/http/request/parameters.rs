@@ -50,8 +50,8 @@ impl<'a> FieldValue<'a> for ParameterValue<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// Reads the query string of a call that knows these parameters and no others: one that is misspelt may be
-    /// the guard of a deletion.
+    /// Reads the query string of a call that knows these parameters and no others: one that is misspelt may
+    /// be the guard of a deletion.
     pub(crate) fn parse(uri: &'a Uri, known: &[&str]) -> Result<Self, Violation> {
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let parse = |pair: &'a str| {
@@ -136,14 +136,14 @@ mod tests {
                 .unwrap()
                 .starts_with("resource is \"-x\", but")
         );
-        for (query, told) in [
+        for (query, expected) in [
             ("prefix=%FF", "prefix is %FF, but must be percent-encoded UTF-8"),
             ("prefix=%zz", "prefix is %zz, but must be percent-encoded UTF-8"),
             ("resource=%4", "resource is %4, but must be percent-encoded UTF-8"),
             ("Limit=1", "parameter is \"Limit\", but must be one of prefix, limit, cursor, owner, resource"),
         ] {
             let uri = format!("/?{query}").parse().unwrap();
-            assert_eq!(detail(Parameters::parse(&uri, &KNOWN).unwrap_err()), told);
+            assert_eq!(detail(Parameters::parse(&uri, &KNOWN).unwrap_err()), expected);
         }
     }
 
