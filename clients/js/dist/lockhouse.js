@@ -2866,10 +2866,10 @@ function checkRequest(name, options, method) {
 // src/records.ts
 var KEY = { kind: toWellFormed, id: toWellFormed };
 var GRANTED = ["intent", "name", "mode", "fencingToken", "how"];
-var TOLD = [...GRANTED, "owner", "label", "since", "expiresAt", "metadata"];
+var SENT = [...GRANTED, "owner", "label", "since", "expiresAt", "metadata"];
 var toTargets2 = toList({ ...KEY, intent: toWellFormed }, GRANTED);
-var toReleases = toList({ ...KEY, fencingToken: optional(toInteger) }, TOLD);
-var toKeys = toList(KEY, TOLD);
+var toReleases = toList({ ...KEY, fencingToken: optional(toInteger) }, SENT);
+var toKeys = toList(KEY, SENT);
 var MODES = ["exclusive", "shared"];
 function readLock(raw) {
   const expiresAt = instantIfAny(raw, "expiresAt");

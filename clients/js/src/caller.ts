@@ -252,7 +252,7 @@ type Init = Omit<FetchInit, 'signal'>;
 
 function initOf({ method, secret, body, again }: Call): Init {
   const headers: Record<string, string> = {};
-  // What no header can hold would be told by fetch as if the answer were lost, with the secret.
+  // What no header can hold would be reported by fetch as if the answer were lost, with the secret.
   if (secret !== undefined) headers.Authorization = `Bearer ${toSecret('secret', secret)}`;
   if (again === 'withKey') headers['Idempotency-Key'] = randomId();
   if (body === undefined) return { method, headers, credentials: 'omit', cache: 'no-store' };

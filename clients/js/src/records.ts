@@ -49,18 +49,18 @@ export interface ReleaseTarget extends RecordKey {
 }
 
 const KEY = { kind: toWellFormed, id: toWellFormed };
-/** What the server has told of a lock may be given as it is: these members are not looked at. */
+/** What the server has sent of a lock may be given as it is: these members are not looked at. */
 const GRANTED = ['intent', 'name', 'mode', 'fencingToken', 'how'] as const;
-const TOLD = [...GRANTED, 'owner', 'label', 'since', 'expiresAt', 'metadata'] as const;
+const SENT = [...GRANTED, 'owner', 'label', 'since', 'expiresAt', 'metadata'] as const;
 
 /** Records that are to be locked. */
 export const toTargets = toList({ ...KEY, intent: toWellFormed }, GRANTED);
 
 /** Records whose locks are meant, or only those grants of them. */
-export const toReleases = toList({ ...KEY, fencingToken: optional(toInteger) }, TOLD);
+export const toReleases = toList({ ...KEY, fencingToken: optional(toInteger) }, SENT);
 
 /** Records, whatever their grants. */
-export const toKeys = toList(KEY, TOLD);
+export const toKeys = toList(KEY, SENT);
 
 const MODES: readonly LockMode[] = ['exclusive', 'shared'];
 

@@ -23,7 +23,7 @@ const CALL = ['signal', 'timeout'];
 const OPEN = ['label', 'ttlMs', 'maxMs', 'metadata', 'heartbeats', ...CALL];
 const GRANT = ['name', 'mode', 'fencingToken', 'how'];
 const RELEASED = ['kind', 'id', 'fencingToken', 'intent', 'name', 'mode', 'how'];
-const TOLD = ['owner', 'label', 'since', 'expiresAt', 'metadata'];
+const SENT = ['owner', 'label', 'since', 'expiresAt', 'metadata'];
 const AN_OBJECT = 'an object';
 const ITERABLE = 'an iterable object, such as an array';
 const MILLISECONDS = 'a number of milliseconds above 0';
@@ -129,17 +129,17 @@ describe('a name that is unknown is refused', () => {
     [
       'token of a lock',
       ({ owner }) => owner.unlock([{ ...RECORD, token: 9 }]),
-      member('locks[0].token', ...RELEASED, ...TOLD),
+      member('locks[0].token', ...RELEASED, ...SENT),
     ],
     [
       'token of a lock that is to be held',
       ({ owner }) => owner.unlockAll({ holding: [{ ...RECORD, token: 9 }] }),
-      member('holding[0].token', ...RELEASED, ...TOLD),
+      member('holding[0].token', ...RELEASED, ...SENT),
     ],
     [
       'token of a lock to be spared',
       ({ owner }) => owner.unlockAll({ sparing: [{ ...RECORD, token: 9 }] }),
-      member('sparing[0].token', 'kind', 'id', 'intent', ...GRANT, ...TOLD),
+      member('sparing[0].token', 'kind', 'id', 'intent', ...GRANT, ...SENT),
     ],
     [
       'metadata of a record',
@@ -284,7 +284,7 @@ describe('a value of another type', () => {
     ['no intent', ({ owner }) => owner.lock([RECORD]), refused('locks[0].intent', 'undefined', 'a string')],
   ]);
 
-  test('but any iterable of records will do, with what the server told of them', async (t) => {
+  test('but any iterable of records will do, with what the server sent of them', async (t) => {
     const { owner, next } = await owned(t);
     const grant = { ...TARGET, name: 'a/1', mode: 'exclusive', fencingToken: 7, how: 'fresh' };
     const locking = owner.lock(new Set([grant]));
