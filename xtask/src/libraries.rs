@@ -45,7 +45,7 @@ struct Report {
 
 #[derive(Debug, PartialEq, Serialize)]
 struct Library {
-    library: String,
+    name: String,
     version: String,
     ours: Count,
     native: Count,
@@ -65,11 +65,14 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let package: Package = serde_json::from_slice(&fs::read(root.join(TESTS).join("package.json"))?)?;
     let ours = tests(&root, &server, "lockhouse")?;
     let native = tests(&root, &server, "native")?;
-    let libraries: Vec<Library> =
-        package.dependencies.into_iter().map(|named| library(named, &ours, &native)).collect();
-    for Library { library, version, ours, native } in &libraries {
-        println!("{library} {version}: {} on ours, {} natively", ours.shown(), native.shown());
-        ensure!(ours.ran() && native.ran(), "no test of {library} ran");
+    let libraries: Vec<Library> = package
+        .dependencies
+        .into_iter()
+        .map(|(name, version)| count(name, version, &ours, &native))
+        .collect();
+    for Library { name, version, ours, native } in &libraries {
+        println!("{name} {version}: {} on ours, {} natively", ours.shown(), native.shown());
+        ensure!(ours.ran() && native.ran(), "no test of {name} ran");
     }
     if let Some(json) = &args.json {
         let report = Report { commit: tree::commit(&root)?, chromium: chromium()?, libraries };
@@ -97,15 +100,15 @@ fn tests(root: &Path, server: &Path, surface: &str) -> Result<Vec<TestRun>> {
 }
 
 /// The tests of a library are in a suite of its name.
-fn library((library, version): (String, String), ours: &[TestRun], native: &[TestRun]) -> Library {
-    let suite = format!("{library} > ");
-    let count = |tests: &[TestRun]| {
+fn count(name: String, version: String, ours: &[TestRun], native: &[TestRun]) -> Library {
+    let suite = format!("{name} > ");
+    let of_suite = |tests: &[TestRun]| {
         let (passed, failed): (Vec<_>, Vec<_>) =
             tests.iter().filter(|test| test.name.starts_with(&suite)).partition(|test| test.passed);
         Count { passed: passed.len(), failed: failed.len() }
     };
-    let (ours, native) = (count(ours), count(native));
-    Library { library, version, ours, native }
+    let (ours, native) = (of_suite(ours), of_suite(native));
+    Library { name, version, ours, native }
 }
 
 impl Count {
@@ -134,11 +137,11 @@ mod tests {
         let ours = [test("a > x", true), test("a > y", false), test("ab > x", true)];
         let native = [test("a > x", true), test("/a.test.mjs", false)];
         let expected = Library {
-            library: "a".into(),
+            name: "a".into(),
             version: "1.0.0".into(),
             ours: Count { passed: 1, failed: 1 },
             native: Count { passed: 1, failed: 0 },
         };
-        assert_eq!(library(("a".into(), "1.0.0".into()), &ours, &native), expected);
+        assert_eq!(count("a".into(), "1.0.0".into(), &ours, &native), expected);
     }
 }

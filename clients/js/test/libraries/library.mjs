@@ -1,5 +1,5 @@
 // Tabs with a real library, which takes `navigator.locks` to be the engine's. `cargo xtask libraries`
-// installs the libraries and runs the tests of this folder, on the client and natively.
+// installs the libraries, and runs the tests of this folder on the client and natively.
 
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
