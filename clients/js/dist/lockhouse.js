@@ -2495,12 +2495,21 @@ function serverUrl(address) {
   }
   if (url.port === "0") throw broken("url", text2, "one with a port from 1 to 65535");
   if (url.hash !== "") throw broken("url", text2, "without a fragment");
+  if (!isEncoded(url.search)) throw broken("url", text2, "one whose query is percent-encoded UTF-8");
   for (const field of ["bucket", "partition"]) {
     if (url.searchParams.getAll(field).length > 1) throw new TypeError(`url: has more than one ${field} in its query`);
   }
   url.protocol = protocol;
   if (url.pathname === "/") url.pathname = "/v1/ws";
   return url;
+}
+function isEncoded(query) {
+  try {
+    decodeURIComponent(query);
+    return true;
+  } catch {
+    return false;
+  }
 }
 function masked(address) {
   return address.replace(/^(\s*[^/?#]*\/*)[^/?#]*@/, "$1***@");
@@ -2868,7 +2877,14 @@ var KEY = { kind: toWellFormed, id: toWellFormed };
 var GRANTED = ["intent", "name", "mode", "fencingToken", "how"];
 var SENT = [...GRANTED, "owner", "label", "since", "expiresAt", "metadata"];
 var toTargets2 = toList({ ...KEY, intent: toWellFormed }, GRANTED);
-var toReleases = toList({ ...KEY, fencingToken: optional(toInteger) }, SENT);
+var toGrants = toList({ ...KEY, fencingToken: optional(toInteger) }, SENT);
+function toReleases(field, value) {
+  const isList = typeof value === "object" && value !== null && Symbol.iterator in value;
+  return toGrants(field, isList ? Array.from(value).filter(needsLock) : value);
+}
+function needsLock(grant) {
+  return grant?.how !== "notNeeded";
+}
 var toKeys = toList(KEY, SENT);
 var MODES = ["exclusive", "shared"];
 function readLock(raw) {
@@ -2989,6 +3005,7 @@ var Owner = class {
   async unlock(targets, options = {}) {
     const locks = toReleases("locks", targets);
     const { holding, ...rest } = toOptions(options, RELEASE);
+    if (locks.length === 0 && holding === void 0) return 0;
     const body = { owner: this.id, locks, holding };
     const again = locks.every(({ fencingToken }) => fencingToken !== void 0) ? "withKey" : "never";
     const answer = await this.#call({ method: "POST", path: "locks/release", body, again }, rest);

@@ -152,9 +152,10 @@ export class Owner {
    * another step of the owner has locked again. Rejects with a LocksLostError if the owner does not hold all
    * that is in `holding`.
    */
-  async unlock(targets: readonly ReleaseTarget[], options: ReleaseOptions = {}): Promise<number> {
+  async unlock(targets: readonly (ReleaseTarget | RecordGrant)[], options: ReleaseOptions = {}): Promise<number> {
     const locks = toReleases('locks', targets);
     const { holding, ...rest } = toOptions(options, RELEASE);
+    if (locks.length === 0 && holding === undefined) return 0;
     const body = { owner: this.id, locks, holding };
     const again = locks.every(({ fencingToken }) => fencingToken !== undefined) ? 'withKey' : 'never';
     const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again }, rest);

@@ -56,8 +56,17 @@ const SENT = [...GRANTED, 'owner', 'label', 'since', 'expiresAt', 'metadata'] as
 /** Records that are to be locked. */
 export const toTargets = toList({ ...KEY, intent: toWellFormed }, GRANTED);
 
-/** Records whose locks are meant, or only those grants of them. */
-export const toReleases = toList({ ...KEY, fencingToken: optional(toInteger) }, SENT);
+const toGrants = toList({ ...KEY, fencingToken: optional(toInteger) }, SENT);
+
+/** Records whose locks are meant, or only those grants of them. A grant that needed no lock has none. */
+export function toReleases(field: string, value: unknown): ReturnType<typeof toGrants> {
+  const isList = typeof value === 'object' && value !== null && Symbol.iterator in value;
+  return toGrants(field, isList ? Array.from(value as Iterable<unknown>).filter(needsLock) : value);
+}
+
+function needsLock(grant: unknown): boolean {
+  return (grant as Partial<RecordGrant> | null | undefined)?.how !== 'notNeeded';
+}
 
 /** Records, whatever their grants. */
 export const toKeys = toList(KEY, SENT);

@@ -25,12 +25,22 @@ export function serverUrl(address: string | URL): URL {
   }
   if (url.port === '0') throw broken('url', text, 'one with a port from 1 to 65535');
   if (url.hash !== '') throw broken('url', text, 'without a fragment');
+  if (!isEncoded(url.search)) throw broken('url', text, 'one whose query is percent-encoded UTF-8');
   for (const field of ['bucket', 'partition']) {
     if (url.searchParams.getAll(field).length > 1) throw new TypeError(`url: has more than one ${field} in its query`);
   }
   url.protocol = protocol;
   if (url.pathname === '/') url.pathname = '/v1/ws';
   return url;
+}
+
+function isEncoded(query: string): boolean {
+  try {
+    decodeURIComponent(query);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The address without what may be a user and a password. */

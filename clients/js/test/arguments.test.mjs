@@ -299,6 +299,17 @@ describe('a value of another type', () => {
     call.response.writeHead(200).end('{"released":1}');
     assert.equal(await releasing, 1);
   });
+
+  test('and a grant that needed no lock is passed over', async (t) => {
+    const { owner, next } = await owned(t);
+    const none = { ...TARGET, name: 'a/1', mode: null, fencingToken: null, how: 'notNeeded' };
+    assert.equal(await owner.unlock([none]), 0);
+    const releasing = owner.unlock([none, { ...RECORD, id: '2' }]);
+    const { body, ...call } = await next('POST', 'locks/release');
+    assert.deepEqual(body.locks, [{ ...RECORD, id: '2' }]);
+    call.response.writeHead(200).end('{"released":1}');
+    assert.equal(await releasing, 1);
+  });
 });
 
 describe('options of no type', () => {

@@ -70,6 +70,16 @@ describe('options and addresses that cannot be meant', () => {
     ['a password', 'http://me:hush@peer.example/', refused('url', '"http://***@peer.example/"', URL_RULE)],
     ['a user', 'wss://me@peer.example/', refused('url', '"wss://***@peer.example/"', URL_RULE)],
     ['a password before no port', 'http://me:hush@peer:x', refused('url', '"http://***@peer:x"', 'an absolute URL')],
+    [
+      'no UTF-8',
+      'http://peer.example/?bucket=%FF',
+      refused('url', '"http://peer.example/?bucket=%FF"', 'one whose query is percent-encoded UTF-8'),
+    ],
+    [
+      'no escape',
+      'http://peer.example/?bucket=%zz',
+      refused('url', '"http://peer.example/?bucket=%zz"', 'one whose query is percent-encoded UTF-8'),
+    ],
     ['a fragment', 'http://peer.example/#a', refused('url', '"http://peer.example/#a"', 'without a fragment')],
     [
       'two buckets',

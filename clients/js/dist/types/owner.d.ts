@@ -66,7 +66,7 @@ export declare class Owner {
      * another step of the owner has locked again. Rejects with a LocksLostError if the owner does not hold all
      * that is in `holding`.
      */
-    unlock(targets: readonly ReleaseTarget[], options?: ReleaseOptions): Promise<number>;
+    unlock(targets: readonly (ReleaseTarget | RecordGrant)[], options?: ReleaseOptions): Promise<number>;
     /**
      * Releases all locks of the owner but those that are spared. Resolves to how many were released. Rejects as
      * {@link unlock} does for locks without tokens.

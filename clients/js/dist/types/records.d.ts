@@ -47,12 +47,13 @@ export declare const toTargets: import("./checks.js").Check<import("./checks.js"
     id: typeof toWellFormed;
     intent: typeof toWellFormed;
 }>[]>;
-/** Records whose locks are meant, or only those grants of them. */
-export declare const toReleases: import("./checks.js").Check<import("./checks.js").Checked<{
+declare const toGrants: import("./checks.js").Check<import("./checks.js").Checked<{
     kind: typeof toWellFormed;
     id: typeof toWellFormed;
     fencingToken: import("./checks.js").Check<number | undefined>;
 }>[]>;
+/** Records whose locks are meant, or only those grants of them. A grant that needed no lock has none. */
+export declare function toReleases(field: string, value: unknown): ReturnType<typeof toGrants>;
 /** Records, whatever their grants. */
 export declare const toKeys: import("./checks.js").Check<import("./checks.js").Checked<{
     kind: typeof toWellFormed;
@@ -62,3 +63,4 @@ export declare const toKeys: import("./checks.js").Check<import("./checks.js").C
 export declare function readLock(raw: ProblemBody): RecordLock;
 /** Reads a grant as the server reports it. */
 export declare function readGrant(raw: ProblemBody): RecordGrant;
+export {};

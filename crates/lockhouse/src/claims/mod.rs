@@ -299,7 +299,7 @@ impl NewClaim {
         // Filled up so that the whole is longer than any other key: no other caller can name it as one.
         let width = Self::KEY_BYTES;
         self.terms.key_bytes = key.len();
-        self.terms.idempotency_key = Some(format!("{key:<width$} {caller}"));
+        self.terms.idempotency_key = Some(format!("{key:<width$}{caller}"));
         self
     }
 

@@ -177,8 +177,10 @@ fn in_commands(locks: &[Acquisition]) -> Vec<Vec<lockhouse_core::GrantToUndo<'_>
 }
 
 pub(super) async fn locks(bucket: &Arc<Shared>, owner: &Owner) -> Result<Vec<OfflineLock>, StoreError> {
+    let locks = bucket.execute_read(|manager| manager.locks_of(owner.id).map(OfflineLock::from).collect());
+    let locks = locks.await?;
     touch(bucket, owner).await?;
-    bucket.execute_read(|manager| manager.locks_of(owner.id).map(OfflineLock::from).collect()).await
+    Ok(locks)
 }
 
 pub(super) async fn has_lock(
@@ -186,8 +188,9 @@ pub(super) async fn has_lock(
     owner: &Owner,
     name: Name<'_>,
 ) -> Result<Option<OfflineLock>, StoreError> {
+    let lock = bucket.execute_read(|manager| manager.lock_of(owner.id, name).map(OfflineLock::from)).await?;
     touch(bucket, owner).await?;
-    bucket.execute_read(|manager| manager.lock_of(owner.id, name).map(OfflineLock::from)).await
+    Ok(lock)
 }
 
 pub(super) async fn touch(bucket: &Arc<Shared>, owner: &Owner) -> Result<bool, StoreError> {

@@ -127,7 +127,7 @@ impl Lock {
         let intent = if self.read { "read" } else { "write" };
         let wanted = |record: &Record| json!({"kind": record.kind, "id": record.id, "intent": intent});
         let locks: Vec<Value> = self.records.iter().map(wanted).collect();
-        let body = json!({"owner": self.whose.owner, "locks": locks, "metadata": self.metadata});
+        let body = json!({"owner": self.whose.owner()?, "locks": locks, "metadata": self.metadata});
         let call = Call::post(&["locks"]).secret(self.whose.secret()?).body(body.to_string());
         let locked = BucketClient::new(&self.target)?.call(call).await?;
         print(self.json, &locked, || {
@@ -147,7 +147,7 @@ impl Unlock {
         };
         let all = if self.all { Value::Bool(true) } else { Value::Null };
         let body = json!({
-            "owner": self.whose.owner, "locks": list(&self.records), "all": all, "sparing": list(&self.sparing),
+            "owner": self.whose.owner()?, "locks": list(&self.records), "all": all, "sparing": list(&self.sparing),
         });
         let call = Call::post(&["locks", "release"]).secret(self.whose.secret()?).body(body.to_string());
         let released = BucketClient::new(&self.target)?.call(call).await?;

@@ -81,8 +81,8 @@ struct Open {
 #[derive(Debug, Args)]
 pub(super) struct Whose {
     /// The id of the owner
-    #[arg(long, value_name = "ID", env = "LOCKHOUSE_OWNER", value_parser = owner_id)]
-    pub(super) owner: String,
+    #[arg(long, value_name = "ID", env = "LOCKHOUSE_OWNER")]
+    owner: String,
 
     /// The secret of the owner
     #[arg(
@@ -100,6 +100,18 @@ pub(super) struct Whose {
 }
 
 impl Whose {
+    /// A wrong value is not shown: it may be a secret in the wrong place.
+    pub(super) fn owner(&self) -> Result<&str, Failure> {
+        let is_id = self.owner.bytes().all(|byte| byte.is_ascii_digit()) && !self.owner.starts_with('0');
+        if is_id && (1..=16).contains(&self.owner.len()) {
+            return Ok(&self.owner);
+        }
+        Err(Failure::new(
+            USAGE,
+            "--owner or LOCKHOUSE_OWNER must be the number that \"lockhouse owner open\" printed",
+        ))
+    }
+
     /// The value of a secret is not shown.
     pub(super) fn secret(&self) -> Result<&str, Failure> {
         let given = self.secret_file.as_ref().map(SecretFile::secret).or(self.secret.as_deref());
@@ -112,15 +124,6 @@ impl Whose {
                 "--secret, --secret-file or LOCKHOUSE_OWNER_SECRET must be the secret that \"lockhouse owner open\" printed",
             )),
         }
-    }
-}
-
-fn owner_id(text: &str) -> Result<String, &'static str> {
-    let is_id = text.bytes().all(|byte| byte.is_ascii_digit()) && (1..=16).contains(&text.len());
-    if is_id {
-        Ok(text.to_owned())
-    } else {
-        Err("an owner is the number that \"lockhouse owner open\" printed")
     }
 }
 
@@ -155,14 +158,14 @@ impl Owner {
             }
             Command::Beat(whose) => {
                 let beat = api
-                    .call(Call::post(&["owners", &whose.owner, "heartbeat"]).secret(whose.secret()?))
+                    .call(Call::post(&["owners", whose.owner()?, "heartbeat"]).secret(whose.secret()?))
                     .await?;
                 print(self.json, &beat, || {
                     vec![format!("lives until {} unless it is active before", text(&beat, "expiresAt"))]
                 })
             }
             Command::Show(whose) => {
-                let shown = api.call(Call::get(&["owners", &whose.owner]).secret(whose.secret()?)).await?;
+                let shown = api.call(Call::get(&["owners", whose.owner()?]).secret(whose.secret()?)).await?;
                 print(self.json, &shown, || {
                     let head = format!(
                         "{} lives until {} unless it is active before",
@@ -178,7 +181,7 @@ impl Owner {
                 })
             }
             Command::End(whose) => {
-                api.call(Call::delete(&["owners", &whose.owner]).secret(whose.secret()?)).await?;
+                api.call(Call::delete(&["owners", whose.owner()?]).secret(whose.secret()?)).await?;
                 print(self.json, &json!({"owner": whose.owner, "ended": true}), Vec::new)
             }
         }

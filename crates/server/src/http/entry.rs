@@ -17,6 +17,8 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use super::problem::{Code, Problem};
 use super::request::body::buffer_request;
 use super::request::headers::IDEMPOTENCY_KEY_HEADER;
+use super::request::parameters::Parameters;
+use super::route::Needs;
 use super::routes::RouteMatch;
 use super::{access, idempotency};
 use crate::access::check_origin;
@@ -88,6 +90,13 @@ impl ApiEntry {
         };
         if let Err(problem) = access::admit(&self.state, &mut request, route, found.named) {
             return problem.into_response();
+        }
+        if route.needs != Needs::Nothing
+            && request.uri().query().is_some()
+            && let Err(violation) =
+                Parameters::parse(request.uri()).and_then(|given| given.check_known(route.parameters))
+        {
+            return Box::<Problem>::from(violation).into_response();
         }
         let changes = matches!(*request.method(), Method::POST | Method::DELETE);
         if changes && request.headers().contains_key(IDEMPOTENCY_KEY_HEADER) {

@@ -41,6 +41,8 @@ pub(crate) struct Route {
     pub(crate) needs: Needs,
     /// Whether the secret of an owner, or of the operator, stands in `Authorization`.
     pub(crate) takes_secret: bool,
+    /// The parameters of the query that it knows.
+    pub(crate) parameters: &'static [&'static str],
     pub(crate) handler: fn(Request, Arc<AppState>) -> Answering,
 }
 

@@ -33,6 +33,7 @@ macro_rules! route {
             path: $path,
             needs: $needs,
             takes_secret: false,
+            parameters: &[],
             handler: |request, state| run($handler, request, state),
         }
     };
@@ -42,6 +43,13 @@ macro_rules! route {
 macro_rules! secret {
     ($($route:tt)*) => {
         Route { takes_secret: true, ..route!($($route)*) }
+    };
+}
+
+/// A route that knows parameters of a query.
+macro_rules! query {
+    ([$($known:literal),*] $($route:tt)*) => {
+        Route { parameters: &[$($known),*], ..route!($($route)*) }
     };
 }
 
@@ -58,18 +66,18 @@ static ROUTES: [Route; 19] = [
     secret!(GET "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::routes::show),
     secret!(DELETE "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::routes::end),
     secret!(POST "/v1/buckets/{bucket}/owners/{owner}/heartbeat", InBucket(Offline), owners::routes::heartbeat),
-    route!(GET "/v1/buckets/{bucket}/locks", InBucket(Query), locks::routes::list),
+    query!(["owner", "kind", "prefix", "limit", "cursor"] GET "/v1/buckets/{bucket}/locks", InBucket(Query), locks::routes::list),
     secret!(POST "/v1/buckets/{bucket}/locks", InBucket(Offline), locks::routes::lock),
     secret!(POST "/v1/buckets/{bucket}/locks/release", InBucket(Offline), locks::routes::release),
     secret!(POST "/v1/buckets/{bucket}/locks/undo", InBucket(Offline), locks::routes::undo),
-    route!(GET "/v1/buckets/{bucket}/claims", InBucket(Query), claims::routes::show),
+    query!(["resource"] GET "/v1/buckets/{bucket}/claims", InBucket(Query), claims::routes::show),
     route!(POST "/v1/buckets/{bucket}/claims", InBucket(Claim), claims::routes::claim),
     route!(POST "/v1/buckets/{bucket}/claims/renew", InBucket(Claim), claims::routes::renew),
     route!(POST "/v1/buckets/{bucket}/claims/release", InBucket(Claim), claims::routes::release),
     route!(POST "/v1/buckets/{bucket}/claims/finalize", InBucket(Claim), claims::routes::finalize),
-    route!(GET "/v1/buckets/{bucket}/assignments", InBucket(Query), assignments::routes::show),
-    route!(DELETE "/v1/buckets/{bucket}/assignments", InBucket(Operate), assignments::routes::unassign),
-    route!(GET "/v1/buckets/{bucket}/query", InBucket(Query), query::routes::query),
+    query!(["resource"] GET "/v1/buckets/{bucket}/assignments", InBucket(Query), assignments::routes::show),
+    query!(["resource", "fencingToken", "reason"] DELETE "/v1/buckets/{bucket}/assignments", InBucket(Operate), assignments::routes::unassign),
+    query!(["prefix", "kind", "owner", "state", "limit", "cursor"] GET "/v1/buckets/{bucket}/query", InBucket(Query), query::routes::query),
 ];
 
 static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {

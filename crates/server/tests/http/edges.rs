@@ -92,6 +92,10 @@ async fn what_a_call_would_not_look_at_is_refused_and_nothing_is_done() {
         (Method::GET, "query?Prefix=a", None, "parameter"),
         (Method::GET, "claims?resource=seat&limit=1", None, "parameter"),
         (Method::GET, "locks?name=a", None, "parameter"),
+        (Method::GET, &*format!("{own}?x=1"), None, "parameter"),
+        (Method::DELETE, &*format!("{own}?reason=x"), None, "parameter"),
+        (Method::POST, &*format!("{beat}?ttlMs=5"), None, "parameter"),
+        (Method::POST, "claims?ttlMs=3", Some(r#"{"resource":"x","claimant":"A"}"#), "parameter"),
         (Method::POST, &*beat, Some(r#"{"ttlMs":5}"#), "body"),
         (Method::POST, &*beat, Some("garbage"), "body"),
         (Method::DELETE, &*own, Some(r#"{"reason":"x"}"#), "body"),
@@ -99,7 +103,7 @@ async fn what_a_call_would_not_look_at_is_refused_and_nothing_is_done() {
         let answer = api.send(method, path, &headers, body.map(str::to_owned)).await;
         assert_eq!((answer.outcome(), answer.text("field")), ((422, "invalid"), field.to_owned()), "{path}");
     }
-    assert_eq!(api.send(Method::POST, &beat, &headers, Some("{}".to_owned())).await.status, 200);
+    assert_eq!(api.send(Method::POST, &beat, &headers, Some("{ }".to_owned())).await.status, 200);
     assert_eq!(api.get("assignments?resource=seat").await.status, 200, "it stands");
 }
 

@@ -51,12 +51,16 @@ impl State {
         if release.is_some() && self.has_backlog() {
             return Err(NotAsked::TooMuchWaits);
         }
-        let touch = Command::Touch { owner };
-        let touched = self.handle(now, touch);
-        if touched != (Outcome::Renewed { alive: true }) {
-            return Ok((StepResult::OwnerEnded, self.reply(&touch, touched, None)?));
-        }
         let lost: Vec<_> = needed.iter().filter(|needed| !self.is_held(owner, needed)).copied().collect();
+        let is_alive = self.manager.owner(owner).is_some_and(|owner| owner.expires > now.tick());
+        // Only a step that succeeds is activity of its owner.
+        if lost.is_empty() || !is_alive {
+            let touch = Command::Touch { owner };
+            let touched = self.handle(now, touch);
+            if touched != (Outcome::Renewed { alive: true }) {
+                return Ok((StepResult::OwnerEnded, self.reply(&touch, touched, None)?));
+            }
+        }
         if !lost.is_empty() {
             let names = lost.iter().map(|(name, _)| name.to_buf()).collect();
             // The answer is about these names alone, as that of a release which finds none of them.

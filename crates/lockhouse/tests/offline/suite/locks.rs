@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockhouse::core::Acquired;
+use lockhouse::core::{Acquired, Unlock};
 use lockhouse::store::SqliteStore;
 use lockhouse::{
     HolderKind, House, LockError, LockType, Mode, Name, Options, Owner, OwnerError, Owners, RecordKind,
@@ -215,6 +215,9 @@ pub(crate) async fn every_successful_call_of_an_owner_is_activity_and_no_other(g
     ground.clock().advance(19 * MINUTE);
     assert!(bob.touch().await.unwrap());
     assert!(is_conflict(&ada.lock([customers().for_write(8)]).await), "a refusal is no activity");
+    let needed = [(customer.name(), None)];
+    let lost = ada.commit_step(&needed, Some(Unlock::These(&[]))).await;
+    assert!(matches!(lost, Err(LockError::Lost(_))), "nor is a step that fails: {lost:?}");
     ground.clock().advance(MINUTE);
     assert_eq!(owners.resume(ada.id(), ada.secret()).await.unwrap_err(), OwnerError::Unknown);
 }

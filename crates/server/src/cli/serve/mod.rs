@@ -66,7 +66,8 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self: Box<Self>) -> ExitCode {
-        let levels = env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+        let levels = env::var_os(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+        let levels = levels.to_string_lossy();
         let filter = match EnvFilter::try_new(if levels.is_empty() { "info" } else { &levels }) {
             Ok(filter) => filter,
             Err(error) => {

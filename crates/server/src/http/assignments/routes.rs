@@ -49,7 +49,7 @@ pub(crate) async fn show(
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> ApiResult<Json<Assignment>> {
-    let resource = Parameters::parse(&uri, &["resource"])?.field("resource")?.name(&RESOURCE)?;
+    let resource = Parameters::parse(&uri)?.field("resource")?.name(&RESOURCE)?;
     let assignment = calls::assignment(&state, &bucket, resource.as_name()).await?;
     assignment.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not assigned"))
 }
@@ -71,7 +71,7 @@ pub(crate) async fn unassign(
     uri: Uri,
     _: NoBody,
 ) -> ApiResult<Json<Unassigned>> {
-    let parameters = Parameters::parse(&uri, &["resource", "fencingToken", "reason"])?;
+    let parameters = Parameters::parse(&uri)?;
     let resource = parameters.field("resource")?.name(&RESOURCE)?;
     let token = parameters.field("fencingToken")?.number_if_any(&TOKEN)?;
     let reason = parameters.field("reason")?.text_if_any(&REASON)?;

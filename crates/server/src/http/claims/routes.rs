@@ -71,7 +71,7 @@ pub(crate) async fn show(
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> ApiResult<Json<ClaimState>> {
-    let resource = Parameters::parse(&uri, &["resource"])?.field("resource")?.name(&RESOURCE)?;
+    let resource = Parameters::parse(&uri)?.field("resource")?.name(&RESOURCE)?;
     let claim = calls::current_claim(&state, &bucket, resource.as_name()).await?;
     claim.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not claimed"))
 }

@@ -123,7 +123,7 @@ pub(crate) async fn list(
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> ApiResult<JsonAnswer> {
-    let parameters = Parameters::parse(&uri, &["owner", "kind", "prefix", "limit", "cursor"])?;
+    let parameters = Parameters::parse(&uri)?;
     let owner = parameters.field("owner")?.if_any(path::owner)?.map(|owner| owner.to_string());
     let kind = parameters.field("kind")?.text_if_any(&KIND)?;
     let prefix = parameters.field("prefix")?.text_if_any(&PREFIX)?.unwrap_or_default();

@@ -51,11 +51,11 @@ pub(crate) async fn heartbeat(state: &AppState, key: &BucketKey, owner: &OwnerKe
 pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> ApiResult<JsonAnswer> {
     let bucket = bucket(state, key)?;
     let owner = resume(state, &bucket, owner).await?;
-    let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
     let id = owner.id().to_string();
     let mut seen = look(state, &bucket).await?;
     // The locks are in the owner's order: oldest first.
     let locks = owner.locks().await?.into_iter();
+    let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
     block_in_place_if_large(seen.size(), || {
         let mut of_owner: HashMap<_, _> = seen
             .take()

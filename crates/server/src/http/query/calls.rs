@@ -53,7 +53,7 @@ mod tests {
 
     async fn page(state: &AppState, key: &BucketKey) -> ApiResult<JsonAnswer> {
         let uri = "/query".parse().unwrap();
-        let parameters = Parameters::parse(&uri, &[])?;
+        let parameters = Parameters::parse(&uri)?;
         query(state, key, &Filter::read(&parameters)?, &Cut::read(&parameters)?).await
     }
 

@@ -47,7 +47,7 @@ pub(crate) async fn query(
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> ApiResult<JsonAnswer> {
-    let parameters = Parameters::parse(&uri, &["prefix", "kind", "owner", "state", "limit", "cursor"])?;
+    let parameters = Parameters::parse(&uri)?;
     let (filter, cut) = (Filter::read(&parameters)?, Cut::read(&parameters)?);
     calls::query(&state, &bucket, &filter, &cut).await
 }

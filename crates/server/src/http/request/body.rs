@@ -49,8 +49,10 @@ impl FromRequest<Arc<AppState>> for NoBody {
 
     async fn from_request(request: Request, _: &Arc<AppState>) -> ApiResult<Self> {
         let body = collect(request.into_body(), HTTP_BODY_BYTES).await?;
-        match body.trim_ascii() {
-            b"" | b"{}" | b"null" => Ok(Self),
+        let body = body.trim_ascii();
+        let inner = body.strip_prefix(b"{").and_then(|body| body.strip_suffix(b"}"));
+        match inner.unwrap_or(body).trim_ascii() {
+            b"" | b"null" => Ok(Self),
             _ => Err(Problem::field(Code::Invalid, "body", "empty, as this call takes nothing from it")),
         }
     }

@@ -50,17 +50,11 @@ impl<'a> FieldValue<'a> for ParameterValue<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// Reads the query string of a call that knows these parameters and no others: one that is misspelt may
-    /// be the guard of a deletion.
-    pub(crate) fn parse(uri: &'a Uri, known: &[&str]) -> Result<Self, Violation> {
+    pub(crate) fn parse(uri: &'a Uri) -> Result<Self, Violation> {
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let parse = |pair: &'a str| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (key, raw) = (decode("the query string", key)?, value);
-            if !known.contains(&&*key) {
-                let rule = format!("one of {}", known.join(", "));
-                return Err(Violation::new("parameter", &format!("{key:?}"), rule));
-            }
             // For a resource the bytes count, too, which may have lone surrogates.
             let lossy = || String::from_utf8_lossy(&decoded(raw)).into_owned().into();
             let is_whole = has_whole_escapes(raw);
@@ -70,6 +64,18 @@ impl<'a> Parameters<'a> {
             Ok(Pair { key, raw, value })
         };
         pairs.map(parse).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Refuses parameters that a call does not know: one that is misspelt may be the guard of a deletion.
+    pub(crate) fn check_known(&self, known: &[&str]) -> Result<(), Violation> {
+        let Some(Pair { key, .. }) = self.0.iter().find(|pair| !known.contains(&&*pair.key)) else {
+            return Ok(());
+        };
+        let rule = match known {
+            [] => "absent, as this call has none".to_owned(),
+            known => format!("one of {}", known.join(", ")),
+        };
+        Err(Violation::new("parameter", &format!("{key:?}"), rule))
     }
 
     /// The parameter of that name, which stands there at most once.
@@ -108,7 +114,7 @@ mod tests {
     const KNOWN: [&str; 5] = ["prefix", "limit", "cursor", "owner", "resource"];
 
     fn parameters(uri: &Uri) -> Parameters<'_> {
-        Parameters::parse(uri, &KNOWN).unwrap()
+        Parameters::parse(uri).unwrap()
     }
 
     #[test]
@@ -143,7 +149,8 @@ mod tests {
             ("Limit=1", "parameter is \"Limit\", but must be one of prefix, limit, cursor, owner, resource"),
         ] {
             let uri = format!("/?{query}").parse().unwrap();
-            assert_eq!(detail(Parameters::parse(&uri, &KNOWN).unwrap_err()), expected);
+            let read = Parameters::parse(&uri).and_then(|read| read.check_known(&KNOWN));
+            assert_eq!(detail(read.unwrap_err()), expected);
         }
     }
 

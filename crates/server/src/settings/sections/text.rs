@@ -1,7 +1,7 @@
 //! Values that stand in the file as texts.
 
 use std::fmt::Display;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -56,7 +56,9 @@ pub(super) fn listen(value: NodeAt<'_>) -> Decoded<String> {
     let text = string(value)?;
     match text.rsplit_once(':') {
         Some((host, port)) if is_host(host) && is_port(port) => Ok(text),
-        _ => Err(value.wrong("must be HOST:PORT, such as 127.0.0.1:7420")),
+        // An IPv6 address with a zone.
+        _ if text.parse::<SocketAddr>().is_ok() => Ok(text),
+        _ => Err(value.wrong("must be HOST:PORT, such as 127.0.0.1:7420 or [::1]:7420")),
     }
 }
 
