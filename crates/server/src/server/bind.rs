@@ -19,7 +19,7 @@ pub enum BindError {
     )]
     NotLoopback(String),
     /// The address means nothing.
-    #[error("listen address {0}: must be HOST:PORT, such as 127.0.0.1:7420")]
+    #[error("listen address {0}: must be HOST:PORT, such as 127.0.0.1:7420 or [::1]:7420")]
     NoAddress(String),
     /// The operating system refuses.
     #[error("cannot listen on {0}: {1}{advice}", advice = advice(.1))]

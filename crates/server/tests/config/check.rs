@@ -28,7 +28,7 @@ fn every_fault_is_reported_in_one_line_with_file_line_key_value_and_rule() {
     fs::write(folder.path().join("f.toml"), WRONG).unwrap();
     let (code, stdout, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
     let expected = [
-        r#"f.toml:1: listen = "nowhere": must be HOST:PORT, such as 127.0.0.1:7420"#,
+        r#"f.toml:1: listen = "nowhere": must be HOST:PORT, such as 127.0.0.1:7420 or [::1]:7420"#,
         r#"f.toml:2: lease = "10": a duration is written like 500ms, 10s or 1m"#,
         "f.toml:3: alowed_origins: unknown key; the nearest known one is allowed_origins",
         r#"f.toml:4: fresh = "yes": must be true or false"#,

@@ -128,13 +128,18 @@ impl SqliteOpenError {
 fn holder(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     let inode = std::fs::metadata(path).ok()?.ino().to_string();
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    // The list is read in pieces, and one that changes meanwhile may lack a line.
+    (0..4).find_map(|_| find_holder(&std::fs::read_to_string("/proc/locks").ok()?, &inode))
+}
+
+#[cfg(target_os = "linux")]
+fn find_holder(locks: &str, inode: &str) -> Option<u32> {
     locks.lines().find_map(|line| {
         // 1: POSIX  ADVISORY  WRITE 4711 fe:01:270371 1073741825 1073742335
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, "POSIX", _, _, pid, file, start, ..] = words[..] else { return None };
         let at_byte = start.parse().is_ok_and(|start: u64| LOCK_BYTES.contains(&start));
-        (at_byte && file.rsplit(':').next() == Some(&inode)).then(|| pid.parse().ok()).flatten()
+        (at_byte && file.rsplit(':').next() == Some(inode)).then(|| pid.parse().ok()).flatten()
     })
 }
 

@@ -266,7 +266,7 @@ impl From<Violation> for Box<Problem> {
     }
 }
 
-/// Without the body, which [`write_problem`] writes where the path of the request is known.
+/// Without the body, which `write_problem` writes where the path of the request is known.
 impl IntoResponse for Box<Problem> {
     fn into_response(self) -> Response {
         let status = self.code.status();

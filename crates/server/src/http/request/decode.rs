@@ -60,19 +60,33 @@ impl<'a> FieldValue<'a> for MemberValue<'a> {
         name_in_json(self.0)
     }
 
-    /// `1.0` and `1e3` are integers of JSON, too, if they have no more digits than a float tells apart.
+    /// `1.0` and `1e3` are integers of JSON, too.
     fn number(self) -> Option<u64> {
-        let text = self.0.get();
-        let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
-        let mantissa = if mantissa.contains('.') { mantissa.trim_end_matches('0') } else { mantissa };
-        let is_exact = mantissa.bytes().filter(u8::is_ascii_digit).count() <= 15;
-        let whole = || text.parse().ok().filter(|number: &f64| number.fract() == 0.0 && *number >= 0.0);
-        digits(text).or_else(|| whole().filter(|_| is_exact).map(|number| number as u64))
+        digits(self.0.get()).or_else(|| whole_number(self.0.get()))
     }
 
     fn flag(self) -> Option<bool> {
         self.0.get().parse().ok()
     }
+}
+
+/// The integer that a number of JSON is, exactly.
+fn whole_number(text: &str) -> Option<u64> {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let point = exponent.parse::<i64>().ok()?.checked_add(whole.len() as i64)?;
+    let digits = [whole, fraction].concat();
+    let (before, behind) = match usize::try_from(point) {
+        // No number that is meant has more digits.
+        Ok(point) if point > 400 => return None,
+        Ok(point) => digits.split_at(point.min(digits.len())),
+        Err(_) => ("", &*digits),
+    };
+    if behind.bytes().any(|digit| digit != b'0') {
+        return None;
+    }
+    let zeros = usize::try_from(point).unwrap_or_default().saturating_sub(digits.len());
+    format!("0{before}{}", "0".repeat(zeros)).parse().ok()
 }
 
 impl<'a> Members<'a> {
@@ -212,9 +226,15 @@ mod tests {
 
     #[test]
     fn an_integer_is_one_however_it_is_written() {
-        for (text, expected) in
-            [("5", 5), ("5.0", 5), ("5e3", 5000), ("50E-1", 5), ("2592000000.0000000000", 2_592_000_000)]
-        {
+        for (text, expected) in [
+            ("5", 5),
+            ("5.0", 5),
+            ("5e3", 5000),
+            ("50E-1", 5),
+            ("2592000000.0000000000", 2_592_000_000),
+            ("25.92E+8", 2_592_000_000),
+            ("50000e-3", 50),
+        ] {
             let sample: Sample = body(format!(r#"{{"label":"a","ttlMs":{text}}}"#).as_bytes()).unwrap();
             assert_eq!(sample.ttl_ms, Some(expected), "{text}");
         }

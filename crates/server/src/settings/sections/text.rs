@@ -12,8 +12,8 @@ use serde::Serializer;
 use super::lease::Lease;
 use crate::settings::decode::{Decoded, NodeAt};
 
-/// Reads a duration as people write it, such as `500ms`, `10s` or `1m 30s`: whole milliseconds, up to
-/// [`LONGEST`].
+/// Reads a duration as people write it, such as `500ms`, `10s` or `1m 30s`: whole milliseconds, at
+/// most 100,000 days.
 ///
 /// # Errors
 ///
