@@ -1,6 +1,7 @@
 //! A server with certificates of clients in its settings, from the check of the file to the end of an entry.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -50,26 +51,17 @@ fn of(folder: &Path, server: &Running, name: &str, arguments: &[&str]) -> Comman
 
 /// A lock of `goes` that is held until its input ends, or it is lost.
 fn held(folder: &Path, server: &Running) -> Child {
-    let holder = of(folder, server, "goes", &["run", "report", "--", "cat"])
+    let mut holder = of(folder, server, "goes", &["run", "report", "--", "sh", "-c", "echo held; cat"])
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_until_held(folder, server);
+    // The server lists a lock before its holder has learned of it.
+    let mut said = [0; 5];
+    holder.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    assert_eq!(said, *b"held\n");
     holder
-}
-
-fn wait_until_held(folder: &Path, server: &Running) {
-    let begun = Instant::now();
-    loop {
-        let (code, held, stderr) = run(&mut of(folder, server, "stays", &["ls", "--json"]));
-        assert_eq!(code, Some(0), "{stderr}");
-        if held.trim() != "[]" {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "nothing is held");
-    }
 }
 
 /// The lock is lost, and free for the other; its client is not let in any more, and gets the reason.
