@@ -76,8 +76,8 @@ pub struct Wanted {
 }
 
 impl RecordKind {
-    /// The most characters of its name.
     // No kind and id together, percent-encoded, are longer than a name may be.
+    /// The most characters of its name.
     pub const NAME_CHARS: usize = 64;
 
     /// The kind of that name; equal ids of different kinds are different records.

@@ -95,12 +95,10 @@ struct Unwritten(Box<Problem>);
 
 /// The same problem, for a request that has an `Idempotency-Key`: if that makes it harmless to send the
 /// request again, the problem says when.
-pub(crate) fn advise_with_key(mut response: Response) -> Response {
-    match response.extensions_mut().remove() {
-        Some(Unwritten(problem)) => match problem.with_key {
-            Some(pause) => problem.retry_after(pause).into_response(),
-            None => problem.into_response(),
-        },
+pub(crate) fn advise_with_key(response: Response) -> Response {
+    let unwritten = response.extensions().get::<Unwritten>();
+    match unwritten.and_then(|Unwritten(problem)| Some((problem.clone(), problem.with_key?))) {
+        Some((problem, pause)) => problem.retry_after(pause).into_response(),
         None => response,
     }
 }
