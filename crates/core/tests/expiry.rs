@@ -59,6 +59,13 @@ fn a_part_is_filled_up_to_its_end() {
 }
 
 #[test]
+fn agents_without_locks_fill_a_part_too() {
+    let mut manager = crowd(&[0; 5]);
+    let parts = (1..10).find(|_| manager.handle_timeout_in_part(DUE, DUE, 2));
+    assert_eq!(parts, Some(3));
+}
+
+#[test]
 fn a_command_may_set_a_deadline_only_where_a_request_has_a_longest_hold() {
     let mut manager = crowd(&[1]);
     assert!(!manager.may_set_deadline());

@@ -7,9 +7,9 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquire, AgentId, Command, FencingToken, Instant, Limits, LockManager, Mode, Name, NameBuf, NewAgent,
-    NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnerId, RequestId, SecretSeed, Unlock,
-    WebLockView,
+    Acquire, AgentId, Command, FencingToken, HolderKind, Instant, Limits, LockManager, Mode, Name, NameBuf,
+    NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnerId, Party, RequestId,
+    SecretSeed, Unlock, WebLockView,
 };
 
 const NOW: Instant = Instant::from_millis(0);
@@ -201,6 +201,23 @@ fn a_request_shows_its_name_and_once_it_is_held_its_lock() {
 }
 
 #[test]
+fn held_web_locks_are_counted_and_those_of_remote_agents_apart() {
+    let mut world = World::new();
+    let (near, far) = (world.join("near", None), world.join("far", None));
+    world.manager.mark_remote(far);
+    world.owner(&names(2));
+    world.request(near, "a", Mode::Shared);
+    let held = world.request(far, "a", Mode::Shared);
+    world.request(far, "b", Mode::Exclusive);
+    world.request(near, "b", Mode::Exclusive);
+    assert_eq!((world.manager.held_web_locks(), world.manager.held_remotely()), (3, 2));
+    world.manager.handle(NOW, Command::Release { request: held });
+    assert_eq!((world.manager.held_web_locks(), world.manager.held_remotely()), (2, 1));
+    world.manager.handle(NOW, Command::End { agent: far });
+    assert_eq!((world.manager.held_web_locks(), world.manager.held_remotely()), (2, 0), "the waiter has its turn");
+}
+
+#[test]
 fn the_bounds_and_the_end_of_a_manager_are_shown() {
     let limits = Limits { agents: 7, ..Limits::DEFAULT };
     let mut world = World::with(limits);
@@ -242,6 +259,15 @@ fn a_name_shows_who_holds_it_oldest_first_and_whether_durably() {
     assert_eq!(world.manager.token_of_lock(owner, name(0)), Some(record.token));
     assert!(world.manager.lock_of(owner, name(1)).is_none());
     assert_eq!(world.manager.token_of_lock(owner, name(1)), None);
+}
+
+#[test]
+fn the_kind_of_a_holder_has_a_word_and_only_an_offline_lock_an_owner() {
+    let mut world = World::new();
+    let (agent, owner) = (world.join("a", None), world.owner(&names(1)));
+    let kinds = [Party::Agent(agent), Party::Owner(owner), Party::Claimant].map(HolderKind::from);
+    assert_eq!(kinds.map(HolderKind::word), ["web", "offline", "claim"]);
+    assert_eq!(kinds.map(HolderKind::owner), [None, Some(owner.to_string()), None]);
 }
 
 #[test]
