@@ -2521,6 +2521,7 @@
   // src/url.ts
   var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
   var DEFAULT_BUCKET = "default";
+  var PARAMETERS = ["bucket", "partition"];
   function serverUrl(address) {
     const text2 = String(address);
     if (!URL.canParse(text2)) throw broken("url", masked(text2), "an absolute URL");
@@ -2533,7 +2534,12 @@
     if (url.port === "0") throw broken("url", text2, "one with a port from 1 to 65535");
     if (url.hash !== "") throw broken("url", text2, "without a fragment");
     if (!isEncoded(url.search)) throw broken("url", text2, "one whose query is percent-encoded UTF-8");
-    for (const field of ["bucket", "partition"]) {
+    for (const field of url.searchParams.keys()) {
+      if (!PARAMETERS.includes(field)) {
+        throw new TypeError(`url: has ${shown(field)} in its query, but it must have bucket and partition only`);
+      }
+    }
+    for (const field of PARAMETERS) {
       if (url.searchParams.getAll(field).length > 1) throw new TypeError(`url: has more than one ${field} in its query`);
     }
     url.protocol = protocol;

@@ -8,9 +8,11 @@ export interface Scoping {
 
 const SOCKET_PROTOCOLS: Record<string, string> = { 'http:': 'ws:', 'https:': 'wss:', 'ws:': 'ws:', 'wss:': 'wss:' };
 const DEFAULT_BUCKET = 'default';
+const PARAMETERS = ['bucket', 'partition'];
 
 /**
- * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept.
+ * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query may name a
+ * bucket and a partition.
  * Errors show no password.
  */
 export function serverUrl(address: string | URL): URL {
@@ -26,7 +28,13 @@ export function serverUrl(address: string | URL): URL {
   if (url.port === '0') throw broken('url', text, 'one with a port from 1 to 65535');
   if (url.hash !== '') throw broken('url', text, 'without a fragment');
   if (!isEncoded(url.search)) throw broken('url', text, 'one whose query is percent-encoded UTF-8');
-  for (const field of ['bucket', 'partition']) {
+  for (const field of url.searchParams.keys()) {
+    // A server refuses them in the handshake, whose answer no page sees.
+    if (!PARAMETERS.includes(field)) {
+      throw new TypeError(`url: has ${shown(field)} in its query, but it must have bucket and partition only`);
+    }
+  }
+  for (const field of PARAMETERS) {
     if (url.searchParams.getAll(field).length > 1) throw new TypeError(`url: has more than one ${field} in its query`);
   }
   url.protocol = protocol;

@@ -40,6 +40,7 @@ describe('the bounds of what callers name', () => {
         return offline.open({ label: value });
       case 'metadata':
       case 'ttlMs':
+      case 'maxMs':
         return offline.open({ label: 'Anna', [of]: value });
       case 'claimant':
         return claims.claim(seat, { claimant: value });

@@ -86,6 +86,11 @@ describe('options and addresses that cannot be meant', () => {
       'http://peer.example/?bucket=a&bucket=b',
       { name: 'TypeError', message: 'url: has more than one bucket in its query' },
     ],
+    [
+      'what is unknown',
+      'http://peer.example/?bucket=a&parition=geheim',
+      { name: 'TypeError', message: 'url: has "parition" in its query, but it must have bucket and partition only' },
+    ],
     ['an empty bucket', 'http://peer.example/?bucket=', refused('bucket', '""', 'a name of at least one character')],
   ]) {
     test(`${title} in the URL`, () => {

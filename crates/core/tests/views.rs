@@ -214,7 +214,11 @@ fn held_web_locks_are_counted_and_those_of_remote_agents_apart() {
     world.manager.handle(NOW, Command::Release { request: held });
     assert_eq!((world.manager.held_web_locks(), world.manager.held_remotely()), (2, 1));
     world.manager.handle(NOW, Command::End { agent: far });
-    assert_eq!((world.manager.held_web_locks(), world.manager.held_remotely()), (2, 0), "the waiter has its turn");
+    assert_eq!(
+        (world.manager.held_web_locks(), world.manager.held_remotely()),
+        (2, 0),
+        "the waiter has its turn"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::{InvalidName, Mode, Refusal};
+use lockhouse_core::{InvalidName, Limits, Mode, Refusal};
 
 use crate::loss::Loss;
 use crate::snapshot::Holder;
@@ -217,6 +217,18 @@ impl Quota {
     /// A longest hold that is none.
     pub(crate) fn max_hold(max_hold: Duration) -> Self {
         Self::new("max_hold", format!("{max_hold:?}"), "from 1 ms to 2^53 - 1 ms are allowed")
+    }
+
+    /// How long an owner lives at most has the bounds of a TTL.
+    pub(crate) fn check_max_life(max_ms: Option<u64>, limits: &Limits) -> Result<(), Self> {
+        let (least, most) = limits.ttl_ms;
+        match max_ms {
+            Some(ms) if !(least..=most).contains(&ms) => {
+                let rule = format!("from {least} ms to {most} ms are allowed");
+                Err(Self::new("max_life", format!("{ms} ms"), rule))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The bound that a refusal of the core is about, if it is about one.

@@ -20,6 +20,7 @@ mod credential;
 pub mod decode;
 mod fault;
 mod holder;
+mod percent;
 mod read;
 mod server;
 mod snapshot;
@@ -32,15 +33,7 @@ pub use decode::shorten;
 pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, FrameProblem};
 pub use holder::HolderView;
 pub use lockhouse_core::CLIENT_ID_BYTES;
-
-/// Whether two hexadecimal digits stand behind each `%` of the text (RFC 3986, section 2.1). Decoders take a
-/// `%` without them for itself.
-pub fn has_whole_escapes(text: &str) -> bool {
-    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
-    let bytes = text.as_bytes();
-    let mut escapes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%').map(|(at, _)| at);
-    escapes.all(|at| is_digit(bytes.get(at + 1)) && is_digit(bytes.get(at + 2)))
-}
+pub use percent::{has_whole_escapes, percent_decode};
 pub use read::name_from_json;
 pub use server::{EndedReason, LostReason, ServerEvent, ServerFrame, Welcome, WireLimits};
 pub use snapshot::{EntryDetail, EntryPlace, EntryView, SnapshotPage, pages};

@@ -243,8 +243,8 @@ impl Crowd {
         waited_for.push(client.query(true).await?);
         match random.below(100) {
             0..5 => _ = client.request(&"n".repeat(TOO_LONG), Acquire::Wait(Mode::Exclusive)).await?,
-            5..10 => client.send_unknown_type().await?,
-            10 => bail!("the client breaks off"),
+            5..30 => client.send_unknown_type().await?,
+            30 => bail!("the client breaks off"),
             _ => {}
         }
         if held.len() > 2 * BATCH {

@@ -4,7 +4,8 @@ export interface Scoping {
     readonly partition?: string | undefined;
 }
 /**
- * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept.
+ * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query may name a
+ * bucket and a partition.
  * Errors show no password.
  */
 export declare function serverUrl(address: string | URL): URL;

@@ -294,7 +294,8 @@ impl NewClaim {
     }
 
     /// As [`idempotency_key`](Self::idempotency_key), with a key that finds the claims of this caller alone,
-    /// so that it need not be hard to guess: for servers that know their callers.
+    /// so that it need not be hard to guess: for servers that know their callers. A server refuses such a key
+    /// of a client: that is the server's to say.
     pub fn idempotency_key_of(mut self, caller: &str, key: &str) -> Self {
         // Filled up so that the whole is longer than any other key: no other caller can name it as one.
         let width = Self::KEY_BYTES;

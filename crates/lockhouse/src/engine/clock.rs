@@ -12,6 +12,8 @@ use std::time::{Duration, SystemTime};
 use lockhouse_core::{Instant, Now};
 use parking_lot::Mutex;
 
+use crate::whole_millis::whole_millis;
+
 /// How often the clock ticks while deadlines exist.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
@@ -91,9 +93,9 @@ impl ManualClock {
     }
 
     /// Moves time on, in steps as short as those of a running clock, and ends everything that is due at each
-    /// of them.
+    /// of them. A part of a millisecond counts as a whole one.
     pub fn advance(&self, by: Duration) {
-        let mut left_ms = by.as_millis() as u64;
+        let mut left_ms = whole_millis(by);
         while left_ms > 0 {
             let step = left_ms.min(LONGEST_STEP_MS);
             left_ms -= step;
@@ -107,7 +109,7 @@ impl ManualClock {
     /// Moves time on in one step, as it looks to a process that stood still meanwhile: whatever ends by time
     /// lasts the longer for it.
     pub fn stand_still(&self, by: Duration) {
-        self.0.ms.fetch_add(by.as_millis() as u64, Ordering::AcqRel);
+        self.0.ms.fetch_add(whole_millis(by), Ordering::AcqRel);
         self.tick();
     }
 
@@ -115,7 +117,7 @@ impl ManualClock {
     /// Nothing ends by time before the next [`stand_still`](Self::stand_still), which is one tick, be it of
     /// no time, or [`advance`](Self::advance).
     pub fn advance_without_tick(&self, by: Duration) {
-        self.0.ms.fetch_add(by.as_millis() as u64, Ordering::AcqRel);
+        self.0.ms.fetch_add(whole_millis(by), Ordering::AcqRel);
     }
 
     /// Sets the calendar, so many milliseconds ahead of this clock or, if negative, behind it; at first they

@@ -20,6 +20,8 @@ use crate::snapshot::Holder;
 use crate::whole_millis::whole_millis;
 
 pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, OwnerError> {
+    let max_ms = new.max_life.map(whole_millis);
+    Quota::check_max_life(max_ms, &bucket.environment.bounds.limits).map_err(OwnerError::Quota)?;
     let seed = random_seed()?;
     // Without the key nothing may begin, as its caller would not learn the secret.
     bucket.secret_key()?;
@@ -27,7 +29,7 @@ pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, 
         label: &new.label,
         metadata: new.metadata.as_deref(),
         ttl_ms: whole_millis(new.ttl),
-        max_ms: new.max_life.map(whole_millis),
+        max_ms,
         seed,
     });
     let mut end_on_drop = EndOnDrop { bucket, owner: None };

@@ -138,7 +138,7 @@ impl Owners {
 }
 
 impl NewOwner {
-    /// The owner ends so long after its beginning, whatever it does.
+    /// The owner ends so long after its beginning, whatever it does. It has the bounds of a TTL.
     pub fn max_life(mut self, max_life: Duration) -> Self {
         self.max_life = Some(max_life);
         self

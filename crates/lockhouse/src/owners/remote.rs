@@ -39,7 +39,9 @@ pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerE
     };
     let checked = LIMITS.check_label(&request.label);
     let checked = checked.and_then(|()| LIMITS.check_metadata(request.metadata.as_deref()));
-    within(checked.and_then(|()| LIMITS.check_ttl(request.ttl_ms))).map_err(OwnerError::Quota)?;
+    within(checked.and_then(|()| LIMITS.check_ttl(request.ttl_ms)))
+        .and_then(|()| Quota::check_max_life(request.max_ms, &LIMITS))
+        .map_err(OwnerError::Quota)?;
     let call = Call::post(&["owners"]).json(&request).once();
     let server = api.clone();
     let work = async move {

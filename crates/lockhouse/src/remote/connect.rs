@@ -109,10 +109,11 @@ impl Connect {
     }
 
     /// How long each call of an [`Owner`](crate::Owner) or of [`Claims`](crate::Claims) waits for its answer,
-    /// repeats included; 30 s by default. The wait before the call is sent may take as long again. Locks of
-    /// agents are not meant: their requests have a timeout [of their own](crate::Request::timeout).
+    /// repeats included; 30 s by default, and at least 1 ms. The wait before the call is sent may take as
+    /// long again. Locks of agents are not meant: their requests have a timeout
+    /// [of their own](crate::Request::timeout).
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.timeout = timeout.max(Duration::from_millis(1));
         self
     }
 

@@ -73,7 +73,9 @@ impl KeyHash {
 
 /// The id in the text of a key; none if the text is no key.
 pub fn key_id(text: &str) -> Option<&str> {
-    text.strip_prefix(KEY_PREFIX)?.split_once('_').map(|(id, _)| id).filter(|id| is_id(id))
+    let (id, secret) = text.strip_prefix(KEY_PREFIX)?.split_once('_')?;
+    let is_secret = !secret.is_empty() && secret.bytes().all(|byte| byte.is_ascii_graphic());
+    (is_secret && is_id(id)).then_some(id)
 }
 
 /// Whether the text is that of an API key, and not of a token.
@@ -99,7 +101,9 @@ mod tests {
         let [one, other] = [(); 2].map(|()| NewKey::draw("ci-2").unwrap());
         let hash = KeyHash::parse(&one.hash).unwrap();
         assert!(hash.fits(&one.text) && !hash.fits(&other.text));
-        assert_eq!(key_id("lhk__0123"), None);
+        for text in ["lhk__0123", "lhk_ci-2_", "lhk_ci-2_01 23", "lhk_ci-2_0123\n45", "lhk_CI_0123"] {
+            assert_eq!(key_id(text), None, "{text:?}");
+        }
         assert_eq!((key_id(&one.text), one.text.len()), (Some("ci-2"), "lhk_ci-2_".len() + 64));
         assert!(!format!("{one:?}").contains(&one.text));
     }

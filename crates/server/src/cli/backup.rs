@@ -1,5 +1,6 @@
 //! `lockhouse backup` and `lockhouse restore`
 
+use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -86,12 +87,12 @@ struct Of {
 }
 
 impl Of {
-    fn database(&self) -> Result<&Path, Failure> {
+    fn database(&self, what_to_do: &str) -> Result<&Path, Failure> {
         match &self.store {
             StoreChoice::Sqlite(path) => Ok(path),
             StoreChoice::Memory { .. } => Err(Failure::new(
                 USAGE,
-                "store: memory:, but only a database file, sqlite:PATH, can be backed up",
+                format_args!("store: memory:, but only a database file, sqlite:PATH, can be {what_to_do}"),
             )),
         }
     }
@@ -99,7 +100,11 @@ impl Of {
 
 impl Backup {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let secret_file = operator_file(self.store.database()?);
+        // The variable may be there for other commands.
+        if self.target.bucket.is_some() && self.target.bucket != env::var("LOCKHOUSE_BUCKET").ok() {
+            return Err(Failure::new(USAGE, "--bucket: must be absent, as a backup has all buckets"));
+        }
+        let secret_file = operator_file(self.store.database("backed up")?);
         let secret = fs::read_to_string(&secret_file).map_err(|error| {
             let shown = secret_file.display();
             let why = match error.kind() {
@@ -122,7 +127,7 @@ impl Backup {
 
 impl Restore {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let database = self.store.database()?;
+        let database = self.store.database("restored")?;
         let restored = restore(&self.file, database).map_err(|error| Failure::new(FAILURE, error))?;
         let aside = restored.kept_aside.map(|path| path.display().to_string());
         let above = restored.above;

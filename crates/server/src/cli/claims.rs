@@ -42,7 +42,7 @@ pub(super) struct Claim {
     claimant: String,
 
     /// How long the claim stands unless it is renewed [default: 60s]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
     ttl: Option<Duration>,
 
     /// A text about the claim, shown to others

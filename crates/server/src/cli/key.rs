@@ -109,11 +109,18 @@ impl Key {
             buckets,
         };
         let auth = Settings { keys: vec![settings], ..Settings::default() };
-        Authority::new(&auth).map_err(|error| Failure::new(USAGE, error))?;
+        Authority::new(&auth)
+            .map_err(|bad| Failure::new(USAGE, format_args!("{}: {}", option(&bad.field), bad.why)))?;
         let section = toml::to_string(&Section { auth }).map_err(|error| Failure::new(FAILURE, error))?;
         print_key(&section, &key.text).map_err(|error| Failure::new(FAILURE, error))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The option of a member of the printed entry.
+fn option(member: &str) -> String {
+    let member = member.rsplit_once("keys[0].").map_or(member, |(_, member)| member);
+    if member.starts_with("buckets") { "--bucket".to_owned() } else { format!("--{member}") }
 }
 
 /// The key goes another way than the section, which is to be appended to a file.

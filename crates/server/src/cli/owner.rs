@@ -65,11 +65,11 @@ struct Open {
     label: String,
 
     /// How long the owner lives without any activity [default: 20m]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
     ttl: Option<Duration>,
 
     /// How long the owner lives at most, whatever it does
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
     max: Option<Duration>,
 
     /// A text about the owner, shown to others

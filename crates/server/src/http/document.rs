@@ -184,7 +184,7 @@ fn complete_answer(status: &str, answer: &mut Response) {
 
 const ABOUT: &str = "Offline locks, claims and assignments of a lockhouse server, and queries over all that is held.\n\n\
     Instants are RFC 3339, UTC, with milliseconds; durations are integers of milliseconds, whose names end in `Ms`; fencing tokens are \
-    integers below 2^53, ids are strings. A member that a request does not know is ignored, `null` counts as absent. Whatever is no \
+    integers below 2^53, ids are strings. A member that a request does not know is refused, `null` counts as absent. Whatever is no \
     success is told as a problem (RFC 9457), whose `type` leads to an explanation.";
 
 const TAGS: [(&str, &str); 5] = [

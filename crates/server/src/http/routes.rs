@@ -7,9 +7,8 @@ use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
-use lockhouse_wire::has_whole_escapes;
+use lockhouse_wire::percent_decode;
 use matchit::{Params, Router};
-use percent_encoding::percent_decode_str;
 
 use super::problem::{self, Code, Problem};
 use super::route::{Answering, Needs, PathParameters, Route};
@@ -116,8 +115,7 @@ pub(crate) fn find(path: &str) -> Option<RouteMatch> {
 }
 
 fn decode(params: &Params<'_, '_>, name: &str) -> Option<String> {
-    let text = params.get(name).filter(|text| has_whole_escapes(text))?;
-    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
+    params.get(name).and_then(percent_decode).map(Cow::into_owned)
 }
 
 impl RouteMatch {

@@ -269,7 +269,7 @@ mod tests {
     fn a_wrong_value_has_its_default_and_all_others_are_as_they_were_set() {
         let text = "listen = 7\nlease = \"5s\"\ndrain = \"2h\"\nallowed_origins = [\"https://a\", 1]\n\
             [lock_types]\na = \"exclusive-read\"\nb = 1\n\
-            [tls]\ncert = 7\nkey = \"k\"\nclient_auth = \"optional\"\nhsts = 1\nother = 1\n\
+            [tls]\ncert = 7\nkey = \"k\"\nclient_ca = \"c\"\nclient_auth = \"optional\"\nhsts = 1\nother = 1\n\
             [limits]\nsessions = \"many\"\ntenant_rate = 7\nhello_timeout = 5\nbody_timeout = \"2s\"\n";
         in_part(text, |sources| {
             let (loaded, problems) = sources.load_in_part();

@@ -8,8 +8,7 @@ use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper_util::rt::TokioIo;
-use lockhouse_wire::{PATH, SCOPE_BYTES, SUBPROTOCOL, has_whole_escapes, shorten};
-use percent_encoding::percent_decode_str;
+use lockhouse_wire::{PATH, SCOPE_BYTES, SUBPROTOCOL, percent_decode, shorten};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -22,10 +21,6 @@ use crate::limits::ConnectionPermit;
 use crate::settings::LimitSettings;
 use crate::state::{AppState, Phase};
 use crate::websocket::WebSocketConnection;
-
-fn is_encoded(query: &str) -> bool {
-    has_whole_escapes(query) && percent_decode_str(query).decode_utf8().is_ok()
-}
 
 /// About how many seconds a stopping server is away.
 const RESTART_SECONDS: &str = "1";
@@ -45,7 +40,7 @@ pub(crate) async fn upgrade(
         Err(refusal) => return *refusal,
     };
     let scope = match scope {
-        Ok(Query(scope)) if is_encoded(request.uri().query().unwrap_or_default()) => scope,
+        Ok(Query(scope)) if percent_decode(request.uri().query().unwrap_or_default()).is_some() => scope,
         Ok(_) => {
             return refuse(StatusCode::BAD_REQUEST, "the query must be percent-encoded UTF-8".to_owned());
         }

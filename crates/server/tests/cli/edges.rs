@@ -5,8 +5,10 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::process::ServerProcess;
-use crate::support::{bare, code, holder, list, lockhouse, read_line, stderr, stdout};
+use crate::support::{bare, code, holder, list, lockhouse, read_line, signal, stderr, stdout};
 
 /// An owner's id and secret.
 fn owner(server: &ServerProcess) -> [(String, String); 2] {
@@ -69,9 +71,15 @@ fn what_is_held_is_listed_while_the_server_waits_for_it_at_its_end() {
     }
     let listed = list(&server);
     assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&"job".into(), &"held".into()), "{listed}");
+    let mut watch = lockhouse(&server, &["ls", "--watch", "--json"]).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let first: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!((&first["name"], &first["state"]), (&"job".into(), &"held".into()), "{first}");
     drop(held.stdin.take());
     assert_eq!(held.wait().unwrap().code(), Some(0));
     assert!(server.ended().success());
+    signal(&watch, Signal::TERM);
+    watch.wait().unwrap();
 }
 
 #[test]
@@ -86,6 +94,12 @@ fn what_a_command_cannot_use_is_wrong_usage_that_names_it_and_no_call_is_made() 
         (&["owner", "open", "A", "--max", "584942417years"], "--max"),
         (&["claim", "r", "--claimant", "A", "--ttl", "1999999us"], "--ttl"),
         (&["run", "n", "--max-hold", "500us", "--", "true"], "--max-hold"),
+        (&["run", "n", "--max-hold", "0s", "--", "true"], "--max-hold"),
+        (&["owner", "open", "A", "--ttl", "0s"], "--ttl"),
+        (&["key", "new", "--permission", "query", "--tenant", ""], "--tenant"),
+        (&["key", "new", "--permission", "query", "--bucket", "a*b"], "--bucket"),
+        (&["backup", "x.db", "--bucket", "a"], "--bucket"),
+        (&["restore", "x.db", "--store", "memory:"], "can be restored"),
         (&["lock", "a/b", "--secret", "a\nb"], "--secret"),
         (&["lock", "a/b", "--secret", "xyz"], "--secret"),
         (&["owner", "show", "--owner", ""], "--owner"),

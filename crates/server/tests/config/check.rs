@@ -122,6 +122,18 @@ fn a_fault_of_all_settings_together_is_reported_alike() {
 }
 
 #[test]
+fn a_setting_of_tls_without_effect_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("f.toml"), "[tls]\nclient_auth = \"optional\"\nhsts = \"1h\"\n").unwrap();
+    let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+    let expected = [
+        r#"lockhouse: f.toml:2: tls.client_auth = "optional": needs tls.client_ca, as no client is asked for a certificate without it"#,
+        r#"lockhouse: f.toml:3: tls.hsts = "1h": needs tls.cert and tls.key, as browsers take it over TLS only"#,
+    ];
+    assert_eq!((code, stderr.lines().collect::<Vec<_>>()), (Some(2), expected.to_vec()));
+}
+
+#[test]
 fn invalid_toml_is_reported_with_its_line_and_never_with_its_text() {
     let folder = tempfile::tempdir().unwrap();
     let text = "lease = \"5s\"\nhash = \"lk_not_for_logs\nlease = \"6s\"\n";

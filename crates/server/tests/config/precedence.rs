@@ -74,7 +74,9 @@ fn shown<'s>(show: &'s str, path: &str) -> &'s str {
 fn load(said: &[(bool, bool, bool)]) -> (LoadedSettings, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.toml");
-    let (mut text, mut environment, mut flags) = (String::new(), BTreeMap::new(), BTreeMap::new());
+    // Other settings of TLS need these.
+    let mut text = "tls.cert = 'c'\ntls.key = 'k'\ntls.client_ca = 'a'\n".to_owned();
+    let (mut environment, mut flags) = (BTreeMap::new(), BTreeMap::new());
     for (example, (in_file, in_environment, in_flags)) in examples().into_iter().zip(said) {
         if *in_file {
             writeln!(text, "{} = {}", example.path, example.file).unwrap();

@@ -86,6 +86,8 @@ async fn what_a_call_would_not_look_at_is_refused_and_nothing_is_done() {
     let headers = [JSON, ("authorization", &*secret)];
     let beat = format!("owners/{}/heartbeat", owner.id);
     let own = format!("owners/{}", owner.id);
+    let target = r#"{"kind":"k","id":"1","intent":"write","steal":true}"#;
+    let lock = format!(r#"{{"owner":"{}","locks":[{target}]}}"#, owner.id);
     for (method, path, body, field) in [
         (Method::DELETE, "assignments?resource=seat&token=9", None, "parameter"),
         (Method::DELETE, "assignments?resource=seat", Some(r#"{"fencingToken":9}"#), "body"),
@@ -99,6 +101,11 @@ async fn what_a_call_would_not_look_at_is_refused_and_nothing_is_done() {
         (Method::POST, &*beat, Some(r#"{"ttlMs":5}"#), "body"),
         (Method::POST, &*beat, Some("garbage"), "body"),
         (Method::DELETE, &*own, Some(r#"{"reason":"x"}"#), "body"),
+        (Method::POST, "owners", Some(r#"{"label":"A","ttlms":5}"#), "ttlms"),
+        (Method::POST, "claims", Some(r#"{"resource":"x","claimant":"A","TTL":5}"#), "TTL"),
+        (Method::POST, "locks", Some(&*lock), "locks[0].steal"),
+        (Method::GET, "query?cursor=00", None, "cursor"),
+        (Method::GET, "query?cursor=", None, "cursor"),
     ] {
         let answer = api.send(method, path, &headers, body.map(str::to_owned)).await;
         assert_eq!((answer.outcome(), answer.text("field")), ((422, "invalid"), field.to_owned()), "{path}");
@@ -108,13 +115,13 @@ async fn what_a_call_would_not_look_at_is_refused_and_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn what_is_wrongly_encoded_is_refused() {
+async fn a_url_that_is_wrongly_encoded_or_says_what_is_unknown_is_refused() {
     let api = Api::new();
     for path in ["/v1/buckets/%zz/query", "query?prefix=%zz", "claims?resource=%4", "query?prefix=%FF"] {
         let answer = api.get(path).await;
         assert!(matches!(answer.outcome(), (400, "bad_request") | (422, "invalid")), "{path}: {answer:?}");
     }
-    for query in ["bucket=%ff", "bucket=a%zz", "bucket=a&bucket=b"] {
+    for query in ["bucket=%ff", "bucket=a%zz", "bucket=a&bucket=b", "Bucket=a", "parition=a"] {
         let mut stream = TcpStream::connect(api.server.address()).await.unwrap();
         let request = format!(
             "GET /v1/ws?{query} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\

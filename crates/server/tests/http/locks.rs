@@ -109,7 +109,10 @@ async fn what_a_step_took_is_taken_back_as_it_was_come_by() {
         api.lock(&anna, "1", "write").await,
         api.lock(&anna, "2", "write").await,
     ]
-    .map(|answer| answer.body["locks"][0].clone());
+    .map(|answer| {
+        let lock = &answer.body["locks"][0];
+        json!({"name": lock["name"], "fencingToken": lock["fencingToken"], "how": lock["how"]})
+    });
     assert_eq!((&written["how"], &fresh["how"]), (&json!("upgraded"), &json!("fresh")));
     let undo = |locks: serde_json::Value| {
         let (api, anna) = (&api, &anna);

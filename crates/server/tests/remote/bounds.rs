@@ -86,6 +86,7 @@ async fn by_library((owners, claims): &(Owners, Claims), bound: &Bound, value: u
         "label" => of_owner(owners.open(text, MINUTE).await),
         "metadata" => of_owner(owners.open("Anna", MINUTE).metadata(text).await),
         "ttlMs" => of_owner(owners.open("Anna", Duration::from_millis(value)).await),
+        "maxMs" => of_owner(owners.open("Anna", MINUTE).max_life(Duration::from_millis(value)).await),
         "claimant" => of_claim(claims.claim(&*resource, text, MINUTE).await),
         "claimKey" => of_claim(claims.claim(&*resource, "Anna", MINUTE).idempotency_key(text).await),
         "resource" => of_claim(claims.claim(&*text, "Anna", MINUTE).await),
@@ -107,7 +108,7 @@ async fn by_http(bucket: &str, bound: &Bound, value: u64) -> Option<Value> {
         (status.is_success(), body)
     };
     let mut body = match &*bound.of {
-        "label" | "metadata" | "ttlMs" => json!({"label": "Anna"}),
+        "label" | "metadata" | "ttlMs" | "maxMs" => json!({"label": "Anna"}),
         "kind" | "id" => {
             let (_, owner) = post("owners", "", json!({"label": "Anna"})).await;
             let mut lock = json!({"kind": "customer", "id": "7", "intent": "write"});

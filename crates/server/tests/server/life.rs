@@ -113,6 +113,32 @@ async fn a_draining_server_lets_sessions_be_resumed_and_none_be_begun() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_begun_while_the_server_drains_sees_everything_and_is_granted_nothing() {
+    let mut server =
+        TestServer::with(lockhouse_server::Config { drain: Duration::from_secs(60), ..config(10_000) }).await;
+    let mut holder = server.client().await;
+    holder.join(1).await;
+    holder.request(1, 1, "n").await;
+    holder.granted(1).await;
+    server.stop();
+    assert_eq!(holder.next().await["type"], "closing");
+    let mut looking = Client::open(server.address, "").await;
+    looking.send(json!({"type": "hello", "whileDraining": true})).await;
+    assert_eq!(looking.next().await["type"], "welcome");
+    assert_eq!(looking.next().await, json!({"type": "closing", "reason": "shutdown"}));
+    looking.join(1).await;
+    looking.request(1, 1, "free").await;
+    assert_eq!(looking.query(2).await, (vec!["n".to_owned()], vec!["free".to_owned()]));
+    looking.call(json!({"type": "request", "id": 3, "agent": 1, "name": "other", "ifAvailable": true})).await;
+    assert_eq!(looking.next().await["type"], "refused");
+    looking.call(json!({"type": "request", "id": 4, "agent": 1, "name": "n", "steal": true})).await;
+    assert_eq!(looking.next().await["code"], "closing");
+    holder.release(1).await;
+    // The end of the last lock ends the server, though a request waits for a name that is free.
+    assert_eq!(looking.closed().await, 1012);
+}
+
+#[tokio::test]
 async fn a_stopping_server_waits_no_longer_than_its_drain_time() {
     let mut server = TestServer::with(config(10_000)).await;
     let mut holder = server.client().await;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use lockhouse_core::Limits;
+use lockhouse_core::{FencingToken, Limits};
 
 use crate::engine::clock::{Clock, ManualClock};
 use crate::engine::environment::Bounds;
 use crate::engine::memory::MemoryBudget;
+use crate::whole_millis::whole_millis;
 
 /// How a house is to be opened.
 ///
@@ -100,9 +101,10 @@ impl Options {
     }
 
     /// The longest lease that ports will ask for, so that the store knows of it from the start and no client
-    /// has to wait for that; and how long a recovery lasts at least.
+    /// has to wait for that; and how long a recovery lasts at least. Rounded up to milliseconds, of which
+    /// there are fewer than 2^53.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease_ms = lease.as_millis() as u64;
+        self.lease_ms = whole_millis(lease).min(FencingToken::LIMIT - 1);
         self
     }
 
@@ -123,9 +125,9 @@ impl Options {
     /// How long an answer of the store is waited for. A store that takes longer is
     /// [unavailable](crate::StoreState::Unavailable) until the answer comes: new changes are refused. Calls
     /// under way that wait as long again learn that the outcome is unknown, whatever keeps the store from
-    /// writing.
+    /// writing. At least 1 ms, whatever is given.
     pub fn store_timeout(mut self, timeout: Duration) -> Self {
-        self.store_timeout = timeout;
+        self.store_timeout = timeout.max(Duration::from_millis(1));
         self
     }
 

@@ -281,6 +281,7 @@ impl LockedBody {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReleaseItem {
     pub(crate) name: JsonName,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fencing_token: Option<u64>,
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads `http`, `https`, `ws` or `wss`. The path `/` stands for [`wire::PATH`]. The query stays, save
-    /// the parameters that `scope` sets.
+    /// Reads `http`, `https`, `ws` or `wss`. The path `/` stands for [`wire::PATH`]. The query may name a
+    /// bucket and a partition; what `scope` sets goes before them.
     pub(crate) fn parse(url: &str, scope: &[(&'static str, &str)]) -> Result<Self, ConnectError> {
         let wrong =
             |rule| ConnectError::Url { url: without_password(url).chars().take(SHOWN_CHARS).collect(), rule };
@@ -58,10 +58,18 @@ impl Address {
         }
         let path = if uri.path() == "/" { wire::PATH } else { uri.path() };
         let given = uri.query().unwrap_or_default();
-        if !is_encoded(given) {
+        if wire::percent_decode(given).is_none() {
             return Err(wrong("a URL whose query is percent-encoded UTF-8"));
         }
-        if ["bucket", "partition"].iter().any(|key| named(given, key).count() > 1) {
+        let mut keys = form_urlencoded::parse(given.as_bytes()).map(|(key, _)| key);
+        if let Some(key) = keys.find(|key| !PARAMETERS.contains(&&**key)) {
+            // The value may be a secret.
+            return Err(ConnectError::Url {
+                url: format!("?{key}=…").chars().take(SHOWN_CHARS).collect(),
+                rule: "a URL whose query has no other parameters than bucket and partition",
+            });
+        }
+        if PARAMETERS.iter().any(|key| named(given, key).count() > 1) {
             return Err(wrong("a URL that names one bucket and one partition at most"));
         }
         let query = query(given, scope)?;
@@ -126,15 +134,13 @@ impl Address {
     }
 }
 
+/// The parameters of a WebSocket's URL.
+const PARAMETERS: [&str; 2] = ["bucket", "partition"];
+
 /// The values of that parameter.
 fn named<'q>(query: &'q str, key: &'q str) -> impl Iterator<Item = String> + 'q {
     let pairs = form_urlencoded::parse(query.as_bytes());
     pairs.filter(move |(known, _)| known == key).map(|(_, value)| value.into_owned())
-}
-
-fn is_encoded(query: &str) -> bool {
-    let is_utf8 = |text| percent_encoding::percent_decode_str(text).decode_utf8().is_ok();
-    wire::has_whole_escapes(query) && is_utf8(query)
 }
 
 impl fmt::Display for Address {
@@ -202,7 +208,10 @@ mod tests {
         assert_eq!(uri("http://localhost:7420", &[]), "ws://localhost:7420/v1/ws");
         assert_eq!(uri("ws://localhost:7420/", &[]), "ws://localhost:7420/v1/ws");
         assert_eq!(uri("http://h/behind/proxy?bucket=a%20b", &[]), "ws://h/behind/proxy?bucket=a%20b");
-        assert_eq!(uri("http://h?x=1&bucket=a", &[("bucket", "b&c")]), "ws://h/v1/ws?x=1&bucket=b%26c");
+        assert_eq!(
+            uri("http://h?partition=p&bucket=a", &[("bucket", "b&c")]),
+            "ws://h/v1/ws?partition=p&bucket=b%26c"
+        );
         let address = Address::parse("http://[::1]:7420?bucket=a%20b", &[]).unwrap();
         assert_eq!((address.host(), address.port(), address.bucket().as_str()), ("::1", 7420, "a b"));
         assert_eq!(address.to_string(), "http://[::1]:7420");
@@ -249,6 +258,11 @@ mod tests {
             "it must be a URL that begins with http:// or https://, such as http://127.0.0.1:7420"
         ));
         assert!(refused("http://u:p@h/").ends_with("it must be a URL without a user name"));
+        for query in ["x=1", "Bucket=a", "bucket=a&partiton=b"] {
+            let refused = refused(&format!("http://h?{query}"));
+            assert!(refused.contains("no other parameters than bucket and partition"), "{refused}");
+        }
+        assert!(!refused("http://h?token=geheim").contains("geheim"));
         for port in ["7420x", "", "0", "65536", "+80", "-1"] {
             let refused = refused(&format!("http://127.0.0.1:{port}"));
             assert!(refused.contains("it must be a URL"), "{refused}");

@@ -4,6 +4,14 @@ use std::time::Duration;
 
 pub(crate) use lockhouse_server::parse_duration as parse;
 
+/// As [`parse`], for durations of which none is none.
+pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
+    match parse(text) {
+        Ok(Duration::ZERO) => Err("must be 1ms or more".to_owned()),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
+}
+
 /// In its largest whole unit.
 pub(crate) fn age(length: Duration) -> String {
     match length.as_secs() {

@@ -101,7 +101,7 @@ pub(super) struct Run {
     conflict_exit_code: Option<u8>,
 
     /// Lose the lock so long after its grant, as if it had been stolen, whether the command has ended or not
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
     max_hold: Option<Duration>,
 
     /// After a loss, how long the command and its process group may take to end before they get SIGKILL

@@ -216,7 +216,7 @@ pub(crate) fn parts() -> Vec<(String, RefOr<Schema>)> {
     let name_to_lock =
         name("A name to be locked.").needs_named("mode", &ModeWord::name(), "How it is locked.");
     let of_lock = |part: ObjectSchema| part.may("fencingToken", TOKEN.schema(), token).build();
-    let taken = ObjectSchema::new("A lock, as it was told when it was granted.")
+    let taken = ObjectSchema::new("A lock to be taken back, as it was told when it was granted.")
         .needs("name", RESOURCE.schema(), "The resource name.")
         .needs("fencingToken", TOKEN.schema(), "Its token.")
         .needs_named("how", TAKEN_HOW, "How the owner came by it.")

@@ -33,11 +33,14 @@ const ABSOLUTE: Form = Form {
     words: "that is an absolute path",
 };
 
-const HEX: Form = Form {
+/// The position of an entry, as `http::query::page` writes it: kind, number, and the bytes of the name.
+const POSITION: Form = Form {
     has: |text| {
-        text.len().is_multiple_of(2) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        let is_kind = matches!(text.as_bytes(), [b'0', b'0'..=b'3', ..]);
+        let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_kind && is_hex && text.len() >= 18 && text.len().is_multiple_of(2)
     },
-    pattern: "^([0-9a-f][0-9a-f])*$",
+    pattern: "^0[0-3]([0-9a-f][0-9a-f]){8,}$",
     words: "that was the `next` of the page before",
 };
 
@@ -56,7 +59,8 @@ pub(crate) const IDEMPOTENCY_KEY: Text =
     Text::new(1, 255, Unit::Byte, "9f1c6c5e-6c0b-4b0e-8f3c-0e6f0f3c6a55").with_form(VISIBLE);
 pub(crate) const REASON: Text = Text::new(0, 256, Unit::Byte, "the customer has cancelled");
 pub(crate) const FILE: Text = Text::new(1, 4096, Unit::Byte, "/var/backups/lockhouse.db").with_form(ABSOLUTE);
-pub(crate) const CURSOR: Text = Text::new(0, 32_768, Unit::Byte, "0000").with_form(HEX);
+pub(crate) const CURSOR: Text =
+    Text::new(18, 32_768, Unit::Byte, "020000000000000001736561742f313261").with_form(POSITION);
 
 const fn duration(example: u64) -> Number {
     Number::new(LIMITS.ttl_ms.0, LIMITS.ttl_ms.1, example)

@@ -1,6 +1,7 @@
 //! Decoding a request, member by member, so that a problem can name the member, its value and the rule.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 use lockhouse::NameBuf;
@@ -15,7 +16,8 @@ use crate::http::problem::{Code, Problem};
 
 pub(crate) type ApiResult<T> = Result<T, Box<Problem>>;
 
-/// The members of a JSON object; `null` counts as absent, unknown members are ignored.
+/// The members of a JSON object; `null` counts as absent. What nothing looks at is no member of the request,
+/// and refused.
 pub(crate) struct Members<'a> {
     /// Where the object stands in the body, such as `locks[1]`; empty for the body itself.
     path: String,
@@ -24,7 +26,16 @@ pub(crate) struct Members<'a> {
 
 /// A type that is made from the body of a request.
 pub(crate) trait FromMembers: Sized {
+    /// Looks at every member that the request knows.
     fn read(members: &Members<'_>) -> Result<Self, Violation>;
+
+    /// Reads an object in which nothing else stands: a default in place of a misspelt member would be a
+    /// surprise.
+    fn read_all(members: &Members<'_>) -> Result<Self, Violation> {
+        let read = Self::read(members)?;
+        members.check_known()?;
+        Ok(read)
+    }
 }
 
 /// Reads the body of a request.
@@ -35,7 +46,7 @@ pub(crate) fn body<T: FromMembers>(bytes: &[u8]) -> ApiResult<T> {
     let text = std::str::from_utf8(bytes).map_err(|error| bad(&error))?;
     if text.trim_ascii_start().starts_with('{') {
         let all = serde_json::from_str(text).map_err(|error| bad(&error))?;
-        return Ok(T::read(&Members { path: String::new(), all })?);
+        return Ok(T::read_all(&Members { path: String::new(), all })?);
     }
     match serde_json::from_str::<&RawValue>(text) {
         Ok(_) => Err(Violation::new("body", text.trim_ascii(), "a JSON object").into()),
@@ -92,9 +103,20 @@ fn whole_number(text: &str) -> Option<u64> {
 impl<'a> Members<'a> {
     /// The member of that name.
     pub(crate) fn field<'m>(&'m self, key: &'m str) -> Field<'m, MemberValue<'a>> {
-        let member = self.all.0.iter().find(|(known, _)| known == key);
-        let value = member.map(|(_, raw)| *raw).filter(|raw| raw.get() != "null");
+        let member = self.all.0.iter().find(|member| member.key == key);
+        let value = member.map(Member::look).filter(|raw| raw.get() != "null");
         Field::new(&self.path, key, value.map(MemberValue))
+    }
+
+    fn check_known(&self) -> Result<(), Violation> {
+        let is_unknown = |member: &&Member<'_>| !member.is_known.get() && member.value.get() != "null";
+        match self.all.0.iter().find(is_unknown) {
+            Some(member) => {
+                let path = member_path(&self.path, &shorten(&member.key));
+                Err(Violation::new(path, "there", "left out: this request has no such member"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Members that make no sense beside others.
@@ -118,7 +140,7 @@ impl<'a> Members<'a> {
         let read = |(at, raw): (usize, &&'a RawValue)| {
             let path = item_path(&field.path(), at);
             match serde_json::from_str(raw.get()) {
-                Ok(all) => T::read(&Members { path, all }),
+                Ok(all) => T::read_all(&Members { path, all }),
                 Err(_) if raw.get().starts_with('{') => {
                     Err(Violation::new(path, raw.get(), "an object that has no member twice"))
                 }
@@ -138,7 +160,21 @@ impl<'a> Members<'a> {
 }
 
 /// The members in the order in which they came. Few enough that a search is no slower than a map.
-struct JsonObject<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct JsonObject<'a>(Vec<Member<'a>>);
+
+struct Member<'a> {
+    key: Cow<'a, str>,
+    value: &'a RawValue,
+    /// Set once the request has looked for a member of this key.
+    is_known: Cell<bool>,
+}
+
+impl<'a> Member<'a> {
+    fn look(&self) -> &'a RawValue {
+        self.is_known.set(true);
+        self.value
+    }
+}
 
 impl<'de> Deserialize<'de> for JsonObject<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -157,16 +193,16 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonObject<'de>, A::Error> {
         use serde::de::Error;
-        let mut all: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::new();
+        let mut all: Vec<Member<'de>> = Vec::new();
         while let Some(key) = map.next_key::<MemberKey<'de>>()? {
             let value = map.next_value()?;
-            if all.iter().any(|(known, _)| *known == key.0) {
+            if all.iter().any(|member| member.key == key.0) {
                 return Err(A::Error::custom(format_args!("{:?} stands there twice", shorten(&key.0))));
             }
             if all.len() == BODY_MEMBERS {
                 return Err(A::Error::custom(format_args!("it has more than {BODY_MEMBERS} members")));
             }
-            all.push((key.0, value));
+            all.push(Member { key: key.0, value, is_known: Cell::new(false) });
         }
         Ok(JsonObject(all))
     }
@@ -216,9 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn null_counts_as_absent_and_unknown_members_are_ignored() {
+    fn null_counts_as_absent() {
         let sample: Sample =
-            body(r#" {"label":"a\u00e9","ttlMs":null,"later":{"x":[1]},"flag":false}"#.as_bytes()).unwrap();
+            body(r#" {"label":"a\u00e9","ttlMs":null,"later":null,"flag":false}"#.as_bytes()).unwrap();
         let expected =
             Sample { label: "aé".into(), ttl_ms: None, resource: None, parts: None, flag: Some(false) };
         assert_eq!(sample, expected);
@@ -283,6 +319,12 @@ mod tests {
         assert_eq!(violation(r#"{"label":"a","parts":[{"n":1},5]}"#), ["parts[1]", "5", "an object"]);
         assert_eq!(violation(r#"{"label":"a","parts":[{"n":1},{"n":-1}]}"#), ["parts[1].n", "-1", ttl]);
         assert_eq!(violation("[]"), ["body", "[]", "a JSON object"]);
+        let unknown = "left out: this request has no such member";
+        assert_eq!(violation(r#"{"label":"a","ttlms":5}"#), ["ttlms", "there", unknown]);
+        assert_eq!(
+            violation(r#"{"label":"a","parts":[{"n":1},{"n":1,"N":{}}]}"#),
+            ["parts[1].N", "there", unknown]
+        );
         let long = violation(&format!(r#"{{"label":"{}"}}"#, "x".repeat(300)));
         assert_eq!(long[1].chars().count(), 64);
     }

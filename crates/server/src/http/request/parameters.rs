@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use axum::http::Uri;
 use lockhouse::{Name, NameBuf};
 use lockhouse_wire::decode::{Field, FieldValue, NoText, Violation, digits};
-use lockhouse_wire::has_whole_escapes;
+use lockhouse_wire::{has_whole_escapes, percent_decode};
 use percent_encoding::percent_decode_str;
 
 /// The parameters of a query string, decoded.
@@ -97,10 +97,9 @@ fn decoded(text: &str) -> Vec<u8> {
 /// Percent-encoded UTF-8, in which `+` stands for a space.
 fn decode<'t>(field: &str, text: &'t str) -> Result<Cow<'t, str>, Violation> {
     let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
-    let has_whole_escapes = has_whole_escapes(&spaced);
-    match percent_decode_str(&spaced).decode_utf8() {
-        Ok(decoded) if has_whole_escapes => Ok(Cow::Owned(decoded.into_owned())),
-        _ => Err(Violation::new(field.to_owned(), text, "percent-encoded UTF-8")),
+    match percent_decode(&spaced) {
+        Some(decoded) => Ok(Cow::Owned(decoded.into_owned())),
+        None => Err(Violation::new(field.to_owned(), text, "percent-encoded UTF-8")),
     }
 }
 

@@ -4,7 +4,9 @@ use lockhouse_wire::decode::{Choice, Number, Text};
 use serde_json::{Value, json};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{AllOfBuilder, ArrayBuilder, OneOfBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{
+    AdditionalProperties, AllOfBuilder, ArrayBuilder, OneOfBuilder, Schema, SchemaType, Type,
+};
 use utoipa::openapi::{Object, ObjectBuilder, Ref, RefOr, Required};
 
 use super::constraints::RESOURCE;
@@ -48,7 +50,8 @@ pub(crate) struct ObjectSchema(ObjectBuilder);
 
 impl ObjectSchema {
     pub(crate) fn new(description: &str) -> Self {
-        Self(ObjectBuilder::new().description(Some(description)))
+        let nothing_else = Some(AdditionalProperties::FreeForm(false));
+        Self(ObjectBuilder::new().description(Some(description)).additional_properties(nothing_else))
     }
 
     /// A member that must be there.

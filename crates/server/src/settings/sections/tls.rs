@@ -106,5 +106,19 @@ impl TlsSettings {
                 "needs tls.cert and tls.key, as clients have certificates in TLS only",
             );
         }
+        if self.client_auth == ClientAuth::Optional && self.client_ca.is_none() {
+            wrong(
+                "tls.client_auth",
+                &["tls.client_ca"],
+                "needs tls.client_ca, as no client is asked for a certificate without it",
+            );
+        }
+        if !self.hsts.is_zero() && !self.is_on() {
+            wrong(
+                "tls.hsts",
+                &["tls.cert", "tls.key", "tls.self_signed"],
+                "needs tls.cert and tls.key, as browsers take it over TLS only",
+            );
+        }
     }
 }
