@@ -2491,17 +2491,17 @@ function serverUrl(address) {
   const url = new URL(text2);
   const protocol = SOCKET_PROTOCOLS[url.protocol];
   if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
+  for (const field of url.searchParams.keys()) {
+    if (!PARAMETERS.includes(field)) {
+      throw new TypeError(`url: has ${shown(field)} in its query, but it must have bucket and partition only`);
+    }
+  }
   if (url.username !== "" || url.password !== "") {
     throw broken("url", masked(text2), "without a user and a password: what says who connects is the option key");
   }
   if (url.port === "0") throw broken("url", text2, "one with a port from 1 to 65535");
   if (url.hash !== "") throw broken("url", text2, "without a fragment");
   if (!isEncoded(url.search)) throw broken("url", text2, "one whose query is percent-encoded UTF-8");
-  for (const field of url.searchParams.keys()) {
-    if (!PARAMETERS.includes(field)) {
-      throw new TypeError(`url: has ${shown(field)} in its query, but it must have bucket and partition only`);
-    }
-  }
   for (const field of PARAMETERS) {
     if (url.searchParams.getAll(field).length > 1) throw new TypeError(`url: has more than one ${field} in its query`);
   }

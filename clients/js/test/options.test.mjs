@@ -88,7 +88,7 @@ describe('options and addresses that cannot be meant', () => {
     ],
     [
       'what is unknown',
-      'http://peer.example/?bucket=a&parition=geheim',
+      'http://peer.example/?bucket=a&parition=geheim#x',
       { name: 'TypeError', message: 'url: has "parition" in its query, but it must have bucket and partition only' },
     ],
     ['an empty bucket', 'http://peer.example/?bucket=', refused('bucket', '""', 'a name of at least one character')],

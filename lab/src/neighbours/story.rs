@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use lockhouse::core::{Acquire, Mode};
 use random::Random;
 use serde_json::{Value, json};
@@ -257,23 +257,12 @@ impl Story<'_> {
                 break;
             }
         }
-        for path in ["owners", "claims"] {
-            for number in 0..ENOUGH {
-                let name = format!("{} {number}", self.stage.tenant);
-                let body = json!({"label": name, "resource": name, "claimant": name, "ttlMs": 3_600_000});
-                if self.call(http, "c", path, None, body).await?["status"].is_number() {
-                    break;
-                }
-            }
-        }
-        for number in 0..ENOUGH {
-            let bucket = format!("{}-{number}", self.stage.tenant);
-            if self.call(http, &bucket, "claims", None, json!({"resource": "r", "claimant": "c"})).await?["status"]
-                .is_number()
-            {
-                break;
-            }
-        }
+        let tenant = self.stage.tenant;
+        let owner = |name| json!({"label": name, "ttlMs": 3_600_000});
+        self.fill(http, "owners", |number| ("c".to_owned(), owner(format!("{tenant} {number}")))).await?;
+        let claim = |name| json!({"resource": name, "claimant": name, "ttlMs": 3_600_000});
+        self.fill(http, "claims", |number| ("c".to_owned(), claim(format!("{tenant} {number}")))).await?;
+        self.fill(http, "claims", |number| (format!("{tenant}-{number}"), claim("r".to_owned()))).await?;
         let mut connections = Vec::new();
         while connections.len() < ENOUGH {
             match self.connect(TABLES[0], self.stage.tenant).await {
@@ -285,6 +274,19 @@ impl Story<'_> {
             }
         }
         bail!("there is no end of connections");
+    }
+
+    /// Makes calls, each with its bucket and its body, until there is too much of it.
+    async fn fill(&mut self, http: &Http, path: &str, call: impl Fn(usize) -> (String, Value)) -> Result<()> {
+        for number in 0..ENOUGH {
+            let (bucket, body) = call(number);
+            let answer = self.call(http, &bucket, path, None, body).await?;
+            if answer["status"].is_number() {
+                ensure!(answer["code"] == "quota_exceeded", "{path} number {number}: {answer}");
+                return Ok(());
+            }
+        }
+        bail!("there is no end of {path}");
     }
 
     /// The notices and the snapshots of all clients of that table.

@@ -165,7 +165,7 @@ async fn a_sweep_leaves_the_store_to_others_between_ticks() {
     let bucket = house.bucket("default");
     let owner = with_locks(&bucket, 1000).await;
     assert!(owner.end().await.unwrap());
-    for left in [700, 400, 100, 0] {
+    for left in [880, 760, 640, 520, 400, 280, 160, 40, 0] {
         until_left(&bucket, left).await;
         assert_eq!(bucket.len(), left);
         clock.stand_still(Duration::from_millis(100));

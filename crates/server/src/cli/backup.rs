@@ -101,7 +101,8 @@ impl Of {
 impl Backup {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         // The variable may be there for other commands.
-        if self.target.bucket.is_some() && self.target.bucket != env::var("LOCKHOUSE_BUCKET").ok() {
+        let bucket = self.target.bucket.as_deref().filter(|bucket| !bucket.is_empty());
+        if bucket.is_some() && bucket != env::var("LOCKHOUSE_BUCKET").ok().as_deref() {
             return Err(Failure::new(USAGE, "--bucket: must be absent, as a backup has all buckets"));
         }
         let secret_file = operator_file(self.store.database("backed up")?);

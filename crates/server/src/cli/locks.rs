@@ -17,7 +17,7 @@ use super::owner::Whose;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  export $(lockhouse owner open Anna)
+  owner=$(lockhouse owner open Anna) && export $owner
   lockhouse lock customer/42 || echo \"somebody else is editing it\"
   lockhouse lock customer/42 order/7 order/8
   lockhouse lock --read catalogue/2026

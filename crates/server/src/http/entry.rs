@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use axum::body::HttpBody;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
@@ -15,7 +16,7 @@ use tower::{Layer, Service};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::problem::{Code, Problem};
-use super::request::body::buffer_request;
+use super::request::body::{buffer_request, nothing_expected};
 use super::request::headers::IDEMPOTENCY_KEY_HEADER;
 use super::request::parameters::Parameters;
 use super::route::Needs;
@@ -93,12 +94,15 @@ impl ApiEntry {
         }
         if route.needs != Needs::Nothing
             && request.uri().query().is_some()
-            && let Err(violation) =
-                Parameters::parse(request.uri()).and_then(|given| given.check_known(route.parameters))
+            && let Err(violation) = Parameters::check_known(request.uri(), route.parameters)
+                .and_then(|()| Parameters::parse(request.uri()).map(drop))
         {
             return Box::<Problem>::from(violation).into_response();
         }
         let changes = matches!(*request.method(), Method::POST | Method::DELETE);
+        if !changes && request.body().size_hint().lower() > 0 {
+            return nothing_expected().into_response();
+        }
         if changes && request.headers().contains_key(IDEMPOTENCY_KEY_HEADER) {
             return Box::pin(idempotency::once(&self.state, request, route)).await;
         }

@@ -39,6 +39,9 @@ pub(crate) async fn upgrade(
         Ok(key) => key,
         Err(refusal) => return *refusal,
     };
+    if let Err(why) = check_parameters(request.uri().query().unwrap_or_default()) {
+        return refuse(StatusCode::BAD_REQUEST, why);
+    }
     let scope = match scope {
         Ok(Query(scope)) if percent_decode(request.uri().query().unwrap_or_default()).is_some() => scope,
         Ok(_) => {
@@ -77,6 +80,18 @@ pub(crate) async fn upgrade(
         (header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL)),
     ];
     (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+}
+
+/// What is unknown may be a misspelt partition. Its value, which may be a secret, is not repeated.
+fn check_parameters(query: &str) -> Result<(), String> {
+    let keys = query.split('&').filter_map(|pair| pair.split('=').next());
+    let keys = keys.filter(|key| !key.is_empty()).map(|key| percent_decode(key).unwrap_or_default());
+    match keys.into_iter().find(|key| !["bucket", "partition"].contains(&&**key)) {
+        Some(key) => {
+            Err(format!("the query has {:?}, but must have bucket and partition only", shorten(&key)))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The scope with the partition that is meant; otherwise its fault.

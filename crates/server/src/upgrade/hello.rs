@@ -20,7 +20,6 @@ use crate::websocket::{
 
 /// The bucket and partition that a connection is about.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct ConnectionScope {
     #[serde(default = "default_bucket")]
     pub(super) bucket: String,

@@ -124,11 +124,12 @@ fn a_fault_of_all_settings_together_is_reported_alike() {
 #[test]
 fn a_setting_of_tls_without_effect_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("f.toml"), "[tls]\nclient_auth = \"optional\"\nhsts = \"1h\"\n").unwrap();
+    let text = "[tls]\nclient_auth = \"required\"\nhsts = \"1h\"\nself_signed = \"tls\"\n";
+    fs::write(folder.path().join("f.toml"), text).unwrap();
     let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
     let expected = [
-        r#"lockhouse: f.toml:2: tls.client_auth = "optional": needs tls.client_ca, as no client is asked for a certificate without it"#,
-        r#"lockhouse: f.toml:3: tls.hsts = "1h": needs tls.cert and tls.key, as browsers take it over TLS only"#,
+        r#"lockhouse: f.toml:2: tls.client_auth = "required": needs tls.client_ca, as no client is asked for a certificate without it"#,
+        r#"lockhouse: f.toml:3: tls.hsts = "1h": needs tls.cert and tls.key, as no browser takes it without a certificate that it trusts"#,
     ];
     assert_eq!((code, stderr.lines().collect::<Vec<_>>()), (Some(2), expected.to_vec()));
 }
@@ -214,7 +215,7 @@ lock_types = { "a b" = "exclusive-read" } # f.toml:4
 # key is not set
 # self_signed is not set
 # client_ca is not set
-client_auth = "required" # default
+# client_auth is not set
 hsts = "0s" # f.toml:6
 "#;
     assert!(shown.starts_with(expected), "{shown}");

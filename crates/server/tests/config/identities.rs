@@ -181,11 +181,12 @@ fn a_wrong_entry_is_reported_with_its_line() {
     assert!(stderr.contains("stands in the entry \"c\" already"), "{stderr}");
     let same_id = TLS.to_owned() + &entry("c", "\"query\"") + &entry("c", "\"query\"");
     assert!(check(&same_id).2.contains("auth.certificates[1].id = \"c\""), "{:?}", check(&same_id));
-    let no_ca = TLS.replace("client_ca = \"cas.pem\"\n", "") + &entry("c", "\"query\"");
+    let no_ca = TLS.replace("client_ca = \"cas.pem\"\nclient_auth = \"required\"\n", "");
+    let no_ca = no_ca + &entry("c", "\"query\"");
     let (code, _, stderr) = check(&no_ca);
     assert_eq!((code, stderr.lines().count()), (Some(2), 1), "{stderr}");
     assert!(
-        stderr.starts_with("lockhouse: f.toml:5: auth.certificates")
+        stderr.starts_with("lockhouse: f.toml:4: auth.certificates")
             && stderr.contains("needs tls.client_ca"),
         "{stderr}"
     );

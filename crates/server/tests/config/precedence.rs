@@ -53,7 +53,6 @@ fn examples() -> Vec<Example> {
                 "{ k = \"read-write\" }",
             ],
         ),
-        example("tls.client_auth", "'optional'", "required", None, ["\"optional\"", "\"required\"", ""]),
         example("limits.connections", "100", "200", None, ["100", "200", ""]),
         example("limits.hello_timeout", "'1s'", "2s", None, ["\"1s\"", "\"2s\"", ""]),
         example("tls.hsts", "'1h'", "2h", None, ["\"1h\"", "\"2h\"", ""]),

@@ -105,6 +105,8 @@ async fn what_a_call_would_not_look_at_is_refused_and_nothing_is_done() {
         (Method::POST, "claims", Some(r#"{"resource":"x","claimant":"A","TTL":5}"#), "TTL"),
         (Method::POST, "locks", Some(&*lock), "locks[0].steal"),
         (Method::GET, "query?cursor=00", None, "cursor"),
+        (Method::GET, "query", Some(r#"{"prefix":"seat/"}"#), "body"),
+        (Method::POST, &*beat, Some("{null}"), "body"),
         (Method::GET, "query?cursor=", None, "cursor"),
     ] {
         let answer = api.send(method, path, &headers, body.map(str::to_owned)).await;

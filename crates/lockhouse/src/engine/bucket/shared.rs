@@ -32,6 +32,19 @@ use crate::loss::Loss;
 /// A step that ends or grants so many requests and locks is large.
 const LARGE_STEP: usize = 10_000;
 
+/// How often a sweep goes on from one tick to the next: its parts are apart from each other.
+pub(crate) const BEATS: usize = 2;
+
+/// What a tick has left in a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BucketTick {
+    pub(crate) has_deadlines: bool,
+    /// All ended that had to.
+    pub(crate) is_done: bool,
+    /// Void locks are left.
+    pub(crate) is_sweeping: bool,
+}
+
 /// The part of a bucket that all its handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -350,16 +363,22 @@ impl Shared {
         self.house.remember_runtime();
     }
 
-    /// A tick of the lease clock, which ends at most so many; whether deadlines are left, and whether all
-    /// ended that had to.
-    pub(crate) fn tick(self: &Arc<Self>, due: Instant, most: usize) -> (bool, bool) {
+    /// A tick of the lease clock, which ends at most so many.
+    pub(crate) fn tick(self: &Arc<Self>, due: Instant, most: usize) -> BucketTick {
+        let beats = if self.environment.clock.is_manual() { 1 } else { BEATS };
         let tick = |state: &mut State| {
-            let is_done = state.time_has_passed(due, self.environment.clock.stamp(), most);
+            let is_done = state.time_has_passed(due, self.environment.clock.stamp(), most, beats);
             state.is_ticked = state.manager().next_timeout().is_some() && !state.is_over();
-            (state.is_ticked, is_done)
+            let is_sweeping = state.manager().has_void_locks();
+            BucketTick { has_deadlines: state.is_ticked, is_done, is_sweeping }
         };
         let size = |state: &State| state.manager().size_of_next_end(due);
         self.in_place(size, || self.with_housekeeping(tick))
+    }
+
+    /// A beat between two ticks, in which a sweep goes on. Whether more of them are needed.
+    pub(crate) fn beat(self: &Arc<Self>) -> bool {
+        self.with_housekeeping(|state| state.beat(self.environment.clock.stamp(), BEATS))
     }
 
     /// As [`with`](Self::with), for changes that the house may have to know of. The house is notified of

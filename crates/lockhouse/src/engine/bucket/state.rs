@@ -61,12 +61,12 @@ struct Sweep {
     parts: usize,
 }
 
-/// How many parts of a sweep may follow from one tick. As fast as commits are, a sweep would keep the store
-/// busy for as long as it takes, and the other tenants would notice.
-const PARTS_PER_TICK: usize = 5;
+/// How many parts of a sweep may follow from one tick. A commit or a request of others that comes while a
+/// part is written waits for it: so few of them that few others do, one in a hundred about.
+const PARTS_PER_TICK: usize = 2;
 
 /// A tick allows for more where very much is void: such a share of it, so that it cannot pile up.
-const SWEPT_WITHIN_TICKS: usize = 300;
+const SWEPT_WITHIN_TICKS: usize = 900;
 
 impl State {
     /// The state of a bucket in which nothing has happened but the restore of so many owners, claims and
@@ -167,8 +167,8 @@ impl State {
     }
 
     /// Ends everything that is due at or before `due`, processes the queues that this leaves, and sweeps,
-    /// each at most so many. Returns whether that was all.
-    pub(super) fn time_has_passed(&mut self, due: Instant, now: Now, most: usize) -> bool {
+    /// each at most so many. A tick has so many beats. Returns whether that was all.
+    pub(super) fn time_has_passed(&mut self, due: Instant, now: Now, most: usize, beats: usize) -> bool {
         let now = self.stamp(now);
         if self.manager.next_timeout().is_none_or(|next| next > due) {
             return true;
@@ -184,11 +184,24 @@ impl State {
         }
         self.after_effects();
         if due > self.sweep.tick {
-            let at_once = self.manager.limits().locks_ended_at_once.max(1);
-            let share = self.manager.void_locks().div_ceil(at_once * SWEPT_WITHIN_TICKS);
-            self.sweep = Sweep { tick: due, parts: share.max(PARTS_PER_TICK), ..self.sweep };
+            self.sweep.tick = due;
+            self.allow_parts(beats);
         }
         self.sweep(now, most) && is_done
+    }
+
+    /// A beat between two ticks, one of so many: a sweep goes on. Returns whether void locks are left.
+    pub(super) fn beat(&mut self, now: Now, beats: usize) -> bool {
+        self.allow_parts(beats);
+        self.sweep(now, usize::MAX);
+        self.manager.has_void_locks() && !self.manager.is_closed()
+    }
+
+    /// The parts of a tick are spread over its beats: one after the other they would be a long time for those
+    /// who come meanwhile.
+    fn allow_parts(&mut self, beats: usize) {
+        let share = self.manager.void_locks().div_ceil(self.swept_at_once() * SWEPT_WITHIN_TICKS);
+        self.sweep.parts = share.max(PARTS_PER_TICK).div_ceil(beats);
     }
 
     /// Ends at most so many void locks: where they are durable, only as many as fit into one commit, the next
@@ -198,7 +211,7 @@ impl State {
         let mut left = most;
         // A house that closes leaves the rest to the next start.
         while self.manager.has_void_locks() && !self.manager.is_closed() {
-            let at_once = self.manager.limits().locks_ended_at_once.max(1);
+            let at_once = self.swept_at_once();
             let part = if matches!(self.durability, Durability::Durable(_)) {
                 let is_under_way = self.sweep.group.is_some_and(|group| !self.outbox.is_durable(group));
                 if is_under_way || self.sweep.parts == 0 {
@@ -220,6 +233,10 @@ impl State {
             left = left.saturating_sub(part);
         }
         true
+    }
+
+    fn swept_at_once(&self) -> usize {
+        self.manager.limits().locks_ended_at_once.max(1)
     }
 
     pub(crate) fn status(&self, request: RequestId) -> RequestStatus {

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
-use crate::engine::bucket::shared::Shared;
+use crate::engine::bucket::shared::{BEATS, Shared};
 use crate::engine::clock::{TICK, TickedByHand};
 use crate::engine::house::inner::Inner;
 
@@ -29,6 +29,8 @@ pub(super) struct Ticking {
     /// The buckets that it has visited.
     done: Vec<Weak<Shared>>,
     crowds: Crowds,
+    /// The buckets in which void locks were left by the last tick.
+    sweeping: Vec<Weak<Shared>>,
     running: bool,
     /// The latest runtime in which a lease or a longest hold was asked for.
     runtime: Option<Handle>,
@@ -136,16 +138,21 @@ impl Inner {
             let later = buckets.split_off(buckets.len().min(BUCKETS_AT_ONCE));
             (buckets, later)
         };
-        let (mut crowded, mut done) = (Vec::new(), Vec::new());
+        let (mut crowded, mut done, mut sweeping) = (Vec::new(), Vec::new(), Vec::new());
         for known in buckets {
             let Some(bucket) = known.upgrade() else { continue };
-            match bucket.tick(due, most) {
+            let ticked = bucket.tick(due, most);
+            if ticked.is_sweeping {
+                sweeping.push(known.clone());
+            }
+            match (ticked.has_deadlines, ticked.is_done) {
                 (true, true) => done.push(known),
                 (true, false) => crowded.push((bucket.key().tenant().to_owned(), known)),
                 (false, _) => {}
             }
         }
         let mut ticking = self.ticking.lock();
+        ticking.sweeping.append(&mut sweeping);
         ticking.done.append(&mut done);
         for (tenant, bucket) in crowded {
             ticking.crowds.push(&tenant, Crowd { bucket, due });
@@ -172,7 +179,7 @@ impl Inner {
         if let Some(bucket) = known.upgrade() {
             let ticked = bucket.tick(due, most);
             let mut ticking = self.ticking.lock();
-            match ticked {
+            match (ticked.has_deadlines, ticked.is_done) {
                 // Deadlines that have passed meanwhile end in the next round.
                 (true, true) => ticking.buckets.push(known),
                 (true, false) => ticking.crowds.push(bucket.key().tenant(), Crowd { bucket: known, due }),
@@ -180,6 +187,19 @@ impl Inner {
             }
         }
         self.has_crowds()
+    }
+
+    /// A beat: each sweep goes on. Whether more of them are needed before the next tick.
+    fn beat(&self) -> bool {
+        let mut sweeping = std::mem::take(&mut self.ticking.lock().sweeping);
+        sweeping.retain(|known| known.upgrade().is_some_and(|bucket| bucket.beat()));
+        let is_needed = !sweeping.is_empty();
+        self.ticking.lock().sweeping.append(&mut sweeping);
+        is_needed
+    }
+
+    fn is_sweeping(&self) -> bool {
+        !self.ticking.lock().sweeping.is_empty()
     }
 
     fn has_crowds(&self) -> bool {
@@ -217,7 +237,16 @@ impl TickerTask {
                 self.house.upgrade().map(|house| house.sweep(ENDS_AT_ONCE));
                 continue;
             }
+            let beat = TokioInstant::now() + TICK / BEATS as u32;
+            if beat < next && self.house.upgrade().is_some_and(|house| house.is_sweeping()) {
+                sleep_until(beat).await;
+                self.house.upgrade().map(|house| house.beat());
+                continue;
+            }
             sleep_until(next).await;
+            if let Some(house) = self.house.upgrade() {
+                house.ticking.lock().sweeping.clear();
+            }
             self.round().await;
             next = TokioInstant::now() + TICK;
         }

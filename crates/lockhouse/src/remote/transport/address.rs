@@ -26,6 +26,16 @@ impl Address {
     pub(crate) fn parse(url: &str, scope: &[(&'static str, &str)]) -> Result<Self, ConnectError> {
         let wrong =
             |rule| ConnectError::Url { url: without_password(url).chars().take(SHOWN_CHARS).collect(), rule };
+        let before_fragment = url.split('#').next().unwrap_or_default();
+        let given = before_fragment.split_once('?').map_or("", |(_, query)| query);
+        let mut keys = form_urlencoded::parse(given.as_bytes()).map(|(key, _)| key);
+        if let Some(key) = keys.find(|key| !PARAMETERS.contains(&&**key)) {
+            // The value may be a secret.
+            return Err(ConnectError::Url {
+                url: format!("?{key}=…").chars().take(SHOWN_CHARS).collect(),
+                rule: "a URL whose query has no other parameters than bucket and partition",
+            });
+        }
         if url.contains('#') {
             return Err(wrong("a URL without a fragment, which no server gets"));
         }
@@ -60,14 +70,6 @@ impl Address {
         let given = uri.query().unwrap_or_default();
         if wire::percent_decode(given).is_none() {
             return Err(wrong("a URL whose query is percent-encoded UTF-8"));
-        }
-        let mut keys = form_urlencoded::parse(given.as_bytes()).map(|(key, _)| key);
-        if let Some(key) = keys.find(|key| !PARAMETERS.contains(&&**key)) {
-            // The value may be a secret.
-            return Err(ConnectError::Url {
-                url: format!("?{key}=…").chars().take(SHOWN_CHARS).collect(),
-                rule: "a URL whose query has no other parameters than bucket and partition",
-            });
         }
         if PARAMETERS.iter().any(|key| named(given, key).count() > 1) {
             return Err(wrong("a URL that names one bucket and one partition at most"));
@@ -262,7 +264,9 @@ mod tests {
             let refused = refused(&format!("http://h?{query}"));
             assert!(refused.contains("no other parameters than bucket and partition"), "{refused}");
         }
-        assert!(!refused("http://h?token=geheim").contains("geheim"));
+        for url in ["http://h?token=geheim", "http://h:0/?token=geheim#x", "ftp://h/?token=geheim%zz"] {
+            assert!(!refused(url).contains("geheim"), "{url}");
+        }
         for port in ["7420x", "", "0", "65536", "+80", "-1"] {
             let refused = refused(&format!("http://127.0.0.1:{port}"));
             assert!(refused.contains("it must be a URL"), "{refused}");

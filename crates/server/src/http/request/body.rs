@@ -51,11 +51,14 @@ impl FromRequest<Arc<AppState>> for NoBody {
         let body = collect(request.into_body(), HTTP_BODY_BYTES).await?;
         let body = body.trim_ascii();
         let inner = body.strip_prefix(b"{").and_then(|body| body.strip_suffix(b"}"));
-        match inner.unwrap_or(body).trim_ascii() {
-            b"" | b"null" => Ok(Self),
-            _ => Err(Problem::field(Code::Invalid, "body", "empty, as this call takes nothing from it")),
-        }
+        let is_empty =
+            matches!(body, b"" | b"null") || inner.is_some_and(|inner| inner.trim_ascii().is_empty());
+        if is_empty { Ok(Self) } else { Err(nothing_expected()) }
     }
+}
+
+pub(crate) fn nothing_expected() -> Box<Problem> {
+    Problem::field(Code::Invalid, "body", "empty, as this call takes nothing from it")
 }
 
 /// Reads all of a request before it is answered: were an answer given before, the connection would have to be

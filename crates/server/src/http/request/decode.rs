@@ -109,8 +109,7 @@ impl<'a> Members<'a> {
     }
 
     fn check_known(&self) -> Result<(), Violation> {
-        let is_unknown = |member: &&Member<'_>| !member.is_known.get() && member.value.get() != "null";
-        match self.all.0.iter().find(is_unknown) {
+        match self.all.0.iter().find(|member| !member.is_known.get()) {
             Some(member) => {
                 let path = member_path(&self.path, &shorten(&member.key));
                 Err(Violation::new(path, "there", "left out: this request has no such member"))
@@ -253,8 +252,7 @@ mod tests {
 
     #[test]
     fn null_counts_as_absent() {
-        let sample: Sample =
-            body(r#" {"label":"a\u00e9","ttlMs":null,"later":null,"flag":false}"#.as_bytes()).unwrap();
+        let sample: Sample = body(r#" {"label":"a\u00e9","ttlMs":null,"flag":false}"#.as_bytes()).unwrap();
         let expected =
             Sample { label: "aé".into(), ttl_ms: None, resource: None, parts: None, flag: Some(false) };
         assert_eq!(sample, expected);
@@ -321,6 +319,7 @@ mod tests {
         assert_eq!(violation("[]"), ["body", "[]", "a JSON object"]);
         let unknown = "left out: this request has no such member";
         assert_eq!(violation(r#"{"label":"a","ttlms":5}"#), ["ttlms", "there", unknown]);
+        assert_eq!(violation(r#"{"label":"a","later":null}"#), ["later", "there", unknown]);
         assert_eq!(
             violation(r#"{"label":"a","parts":[{"n":1},{"n":1,"N":{}}]}"#),
             ["parts[1].N", "there", unknown]

@@ -66,16 +66,21 @@ impl<'a> Parameters<'a> {
         pairs.map(parse).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Refuses parameters that a call does not know: one that is misspelt may be the guard of a deletion.
-    pub(crate) fn check_known(&self, known: &[&str]) -> Result<(), Violation> {
-        let Some(Pair { key, .. }) = self.0.iter().find(|pair| !known.contains(&&*pair.key)) else {
-            return Ok(());
-        };
-        let rule = match known {
-            [] => "absent, as this call has none".to_owned(),
-            known => format!("one of {}", known.join(", ")),
-        };
-        Err(Violation::new("parameter", &format!("{key:?}"), rule))
+    /// Refuses parameters that a call does not know: one that is misspelt may be the guard of a deletion. The
+    /// values, which may be secrets, are not looked at.
+    pub(crate) fn check_known(uri: &Uri, known: &[&str]) -> Result<(), Violation> {
+        let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        for pair in pairs {
+            let key = decode("the query string", pair.split('=').next().unwrap_or_default())?;
+            if !known.contains(&&*key) {
+                let rule = match known {
+                    [] => "absent, as this call has none".to_owned(),
+                    known => format!("one of {}", known.join(", ")),
+                };
+                return Err(Violation::new("parameter", &format!("{key:?}"), rule));
+            }
+        }
+        Ok(())
     }
 
     /// The parameter of that name, which stands there at most once.
@@ -145,10 +150,14 @@ mod tests {
             ("prefix=%FF", "prefix is %FF, but must be percent-encoded UTF-8"),
             ("prefix=%zz", "prefix is %zz, but must be percent-encoded UTF-8"),
             ("resource=%4", "resource is %4, but must be percent-encoded UTF-8"),
+            (
+                "token=geheim%zz",
+                "parameter is \"token\", but must be one of prefix, limit, cursor, owner, resource",
+            ),
             ("Limit=1", "parameter is \"Limit\", but must be one of prefix, limit, cursor, owner, resource"),
         ] {
             let uri = format!("/?{query}").parse().unwrap();
-            let read = Parameters::parse(&uri).and_then(|read| read.check_known(&KNOWN));
+            let read = Parameters::check_known(&uri, &KNOWN).and_then(|()| Parameters::parse(&uri).map(drop));
             assert_eq!(detail(read.unwrap_err()), expected);
         }
     }

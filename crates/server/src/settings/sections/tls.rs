@@ -46,7 +46,7 @@ pub(crate) fn keys() -> Vec<Key> {
         Key::unset("tls.key").flag("--tls-key").reloads(),
         Key::unset("tls.self_signed").flag("--tls-self-signed"),
         Key::unset("tls.client_ca").reloads(),
-        Key::new("tls.client_auth", "\"required\"").reloads(),
+        Key::unset("tls.client_auth").reloads(),
         Key::new("tls.hsts", "\"0s\"").reloads(),
     ]
 }
@@ -71,7 +71,9 @@ impl TlsSettings {
             key: table.optional("key", text::path),
             self_signed: table.optional("self_signed", text::path),
             client_ca: table.optional("client_ca", text::path),
-            client_auth: table.optional("client_auth", |value| value.choice(&CLIENT_AUTH))?,
+            client_auth: table
+                .optional("client_auth", |value| value.choice(&CLIENT_AUTH))
+                .unwrap_or_default(),
             hsts: table.optional("hsts", text::seconds)?,
         })
     }
@@ -106,18 +108,18 @@ impl TlsSettings {
                 "needs tls.cert and tls.key, as clients have certificates in TLS only",
             );
         }
-        if self.client_auth == ClientAuth::Optional && self.client_ca.is_none() {
+        if self.client_ca.is_none() {
             wrong(
                 "tls.client_auth",
                 &["tls.client_ca"],
                 "needs tls.client_ca, as no client is asked for a certificate without it",
             );
         }
-        if !self.hsts.is_zero() && !self.is_on() {
+        if !self.hsts.is_zero() && self.cert.is_none() {
             wrong(
                 "tls.hsts",
                 &["tls.cert", "tls.key", "tls.self_signed"],
-                "needs tls.cert and tls.key, as browsers take it over TLS only",
+                "needs tls.cert and tls.key, as no browser takes it without a certificate that it trusts",
             );
         }
     }
