@@ -189,13 +189,11 @@ impl Inner {
         self.has_crowds()
     }
 
-    /// A beat: each sweep goes on. Whether more of them are needed before the next tick.
-    fn beat(&self) -> bool {
+    /// A beat: each sweep goes on.
+    fn beat(&self) {
         let mut sweeping = std::mem::take(&mut self.ticking.lock().sweeping);
         sweeping.retain(|known| known.upgrade().is_some_and(|bucket| bucket.beat()));
-        let is_needed = !sweeping.is_empty();
         self.ticking.lock().sweeping.append(&mut sweeping);
-        is_needed
     }
 
     fn is_sweeping(&self) -> bool {
@@ -240,7 +238,9 @@ impl TickerTask {
             let beat = TokioInstant::now() + TICK / BEATS as u32;
             if beat < next && self.house.upgrade().is_some_and(|house| house.is_sweeping()) {
                 sleep_until(beat).await;
-                self.house.upgrade().map(|house| house.beat());
+                if let Some(house) = self.house.upgrade() {
+                    house.beat();
+                }
                 continue;
             }
             sleep_until(next).await;
