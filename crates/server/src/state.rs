@@ -141,12 +141,21 @@ impl AppState {
     /// The step to [`Phase::Draining`]. A bucket that comes after it is closed by the session that it is made
     /// for.
     pub(crate) fn stop_granting(&self) {
-        self.phase.send_replace(Phase::Draining);
+        self.phase.send_if_modified(|phase| {
+            let is_running = *phase == Phase::Running;
+            if is_running {
+                *phase = Phase::Draining;
+            }
+            is_running
+        });
         self.house.buckets().iter().for_each(lockhouse::Bucket::close);
     }
 
-    /// The step to [`Phase::Stopping`].
+    /// The step to [`Phase::Stopping`]. It ends the sessions, whose clients go on to believe in their web
+    /// locks until the next server has decided; so nothing may be granted any more by then, however the end
+    /// came.
     pub(crate) fn close_connections(&self) {
+        self.stop_granting();
         self.phase.send_replace(Phase::Stopping);
     }
 }

@@ -178,6 +178,10 @@ impl Server {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use futures_util::poll;
     use lockhouse::Options;
     use lockhouse::remote::connect;
     use lockhouse::store::MemoryStore;
@@ -187,6 +191,19 @@ mod tests {
     use crate::Lease;
     use crate::auth::Authority;
     use crate::server::bind;
+
+    #[tokio::test]
+    async fn the_sessions_of_a_server_end_only_once_nothing_is_granted_any_more() {
+        let server = Server::new(Config::default());
+        let bucket = server.house().bucket("default");
+        let agent = |label| bucket.agent(label).unwrap();
+        let held = agent("a").locks().request("n").await.unwrap();
+        let mut waiting = pin!(agent("b").locks().request("n").into_future());
+        assert!(poll!(&mut waiting).is_pending());
+        server.state.close_connections();
+        drop(held);
+        assert!(!matches!(poll!(&mut waiting), Poll::Ready(Ok(_))));
+    }
 
     #[tokio::test]
     async fn a_server_whose_store_is_taken_over_ends_as_if_it_had_died() {

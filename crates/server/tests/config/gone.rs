@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use lockhouse::NameBuf;
+use lockhouse::remote::{ConnectionState, connect};
 use lockhouse_server::operator_file;
 
 use crate::running::{Running, lockhouse};
@@ -73,6 +75,38 @@ async fn what_is_written_to_a_file_that_is_gone_is_not_answered() {
     let answered = open().await.map(|answer| answer.status().as_u16());
     assert!(answered.as_ref().map_or(true, |status| *status >= 500), "{answered:?}");
     assert_eq!(server.ended().0, Some(1));
+}
+
+#[tokio::test]
+async fn the_end_of_a_holders_session_grants_nothing_once_the_file_is_gone() {
+    let folder = folder();
+    let server = start(folder.path());
+    let url = format!("http://{}", server.address);
+    let (mut held, mut waiting) = (Vec::new(), Vec::new());
+    for number in 0..48 {
+        let name = NameBuf::new(&number.to_string()).unwrap();
+        let (one, other) = (connect(&url).await.unwrap(), connect(&url).await.unwrap());
+        held.push(one.agent("a").unwrap().locks().request(&name).await.unwrap());
+        let (agent, asked) = (other.agent("b").unwrap(), name.clone());
+        let request = tokio::spawn(async move { agent.locks().request(&asked).await.map(drop) });
+        while other.query(Some(&name)).await.unwrap().pending.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        // A session at work takes up a grant also between the step of the server and its own look at it.
+        let busy = other.agent("c").unwrap();
+        let busy = tokio::spawn(async move { while busy.locks().request("busy").shared().await.is_ok() {} });
+        waiting.push((request, busy, other.state(), other));
+    }
+    fs::remove_file(folder.path().join("live/x.db")).unwrap();
+    assert_eq!(tokio::task::spawn_blocking(|| server.ended().0).await.unwrap(), Some(1));
+    for (request, busy, mut state, connection) in waiting {
+        state.wait_for(|state| *state != ConnectionState::Open).await.unwrap();
+        assert!(!request.is_finished(), "a lock was granted while its holder had to believe in it");
+        request.abort();
+        busy.abort();
+        drop(connection);
+    }
+    assert!(held.iter().all(|guard| guard.loss().is_none()));
 }
 
 #[test]

@@ -446,6 +446,7 @@ impl<F: FnOnce()> Drop for Ending<F> {
         if let Some(is_over) = self.is_over.take() {
             is_over();
         }
+        self.pipeline.status.end();
         drop(left);
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct StoreStatus {
     state: watch::Sender<StoreState>,
     /// Wakes those that wait for any state but serving, in the order in which they came.
     away: Notify,
+    /// The state is final, and every bucket has been notified of it.
+    ended: watch::Sender<bool>,
     /// A lease of this length may be given, as the store knows of it.
     longest_lease_ms: AtomicU64,
     /// How long an answer of the store is waited for.
@@ -63,6 +65,7 @@ impl StoreStatus {
         Self {
             state: watch::Sender::new(StoreState::Serving),
             away: Notify::new(),
+            ended: watch::Sender::new(false),
             longest_lease_ms: AtomicU64::new(0),
             timeout,
         }
@@ -121,6 +124,19 @@ impl StoreStatus {
                 return;
             }
         }
+    }
+
+    /// Waits until no change will be durable any more, and every bucket has been notified of that; gives the
+    /// final state. Who ends the process or its sessions then cannot have a bucket grant what they release.
+    pub(crate) async fn ended(&self) -> StoreState {
+        // The sender is here.
+        _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+        self.get()
+    }
+
+    /// Every bucket has been notified of the final state.
+    pub(crate) fn end(&self) {
+        self.ended.send_replace(true);
     }
 
     /// Enters a state, unless the present one is final.

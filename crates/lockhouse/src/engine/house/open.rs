@@ -147,10 +147,8 @@ impl House {
         let clean = !self.inner.recovers_new_buckets() && !buckets.iter().any(Shared::is_held_remotely);
         drop(buckets);
         let Some(pipeline) = self.inner.pipeline() else { return StoreState::Closed { clean } };
-        let mut state = pipeline.status().watch();
         pipeline.stop(Stop::Closed { clean });
-        let over = state.wait_for(StoreState::is_over).await.map(|state| state.clone());
-        over.unwrap_or(StoreState::Closed { clean: false })
+        pipeline.status().ended().await
     }
 
     /// The state of the house's store. Without a store it always serves.
@@ -159,16 +157,17 @@ impl House {
     }
 
     /// Waits until no change will be durable any more: the house was closed, or has lost its store, and then
-    /// its owner should end the process. Never returns without a store.
+    /// its owner should end the process. By then nothing is granted any more, and every guard of a lost store
+    /// shows its loss. Never returns without a store.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn ended(&self) -> StoreState {
-        let Some(pipeline) = self.inner.pipeline() else { return std::future::pending().await };
-        let mut state = pipeline.status().watch();
-        let over = state.wait_for(StoreState::is_over).await.map(|state| state.clone());
-        over.unwrap_or(StoreState::Closed { clean: false })
+        match self.inner.pipeline() {
+            Some(pipeline) => pipeline.status().ended().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Waits until all changes that have to be durable are, or never will be; the state says which.
