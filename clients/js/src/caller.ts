@@ -231,11 +231,14 @@ const CONCLUSIVE = new Set([
 /** The codes of Node's errors for which no connection was made. */
 const NO_CONNECTION = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
 
+/** What Node says of a port to which fetch never connects, such as that of mail. */
+const BAD_PORT = 'bad port';
+
 /** Whether there may have been a connection when fetch failed like that. Browsers do not tell. */
 function hadConnection(error: unknown): boolean {
   const { cause } = error instanceof Error ? error : {};
-  const { code, syscall } = (typeof cause === 'object' && cause !== null ? cause : {}) as Record<string, unknown>;
-  return !NO_CONNECTION.has(String(code)) && syscall !== 'connect';
+  const { code, syscall, message } = (typeof cause === 'object' && cause !== null ? cause : {}) as Record<string, unknown>;
+  return !NO_CONNECTION.has(String(code)) && syscall !== 'connect' && message !== BAD_PORT;
 }
 
 /** What it comes to; rejects once the signal is aborted. */

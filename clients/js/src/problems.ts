@@ -135,9 +135,9 @@ export class AlreadyAssignedError extends ProblemError {
   }
 }
 
-/** Another claimant has a newer claim, which is not touched, or has made it final. */
+/** Another claim stands, with another token, which is not touched, or has been made final. */
 export class ClaimLostError extends ProblemError {
-  /** To whom the resource is assigned, if a newer claim was made final. */
+  /** To whom the resource is assigned, if the other claim was made final. */
   readonly claimant: string | undefined;
 
   constructor(code: string, status: number, message: string, body: ProblemBody) {

@@ -6,6 +6,8 @@ import { connect, install } from '../dist/lockhouse.js';
 import { scriptedPeer } from './support/peer.mjs';
 import { start, turn } from './support/session.mjs';
 
+const ABSOLUTE = 'an absolute URL, with a number up to 65535 as its port if it has one';
+
 // 257 bytes of UTF-8, but 256 code units.
 const LONG = `é${'x'.repeat(255)}`;
 const FITTING = 'x'.repeat(256);
@@ -60,16 +62,16 @@ describe('options and addresses that cannot be meant', () => {
   const URL_RULE = 'without a user and a password: what says who connects is the option key';
 
   for (const [title, url, error] of [
-    ['a port that is none', 'http://127.0.0.1:7420x', refused('url', '"http://127.0.0.1:7420x"', 'an absolute URL')],
+    ['a port that is none', 'http://127.0.0.1:7420x', refused('url', '"http://127.0.0.1:7420x"', ABSOLUTE)],
     [
       'a port that is too high',
       'http://127.0.0.1:74200',
-      refused('url', '"http://127.0.0.1:74200"', 'an absolute URL'),
+      refused('url', '"http://127.0.0.1:74200"', ABSOLUTE),
     ],
     ['the port 0', 'http://127.0.0.1:0', refused('url', '"http://127.0.0.1:0"', 'one with a port from 1 to 65535')],
     ['a password', 'http://me:hush@peer.example/', refused('url', '"http://***@peer.example/"', URL_RULE)],
     ['a user', 'wss://me@peer.example/', refused('url', '"wss://***@peer.example/"', URL_RULE)],
-    ['a password before no port', 'http://me:hush@peer:x', refused('url', '"http://***@peer:x"', 'an absolute URL')],
+    ['a password before no port', 'http://me:hush@peer:x', refused('url', '"http://***@peer:x"', ABSOLUTE)],
     [
       'no UTF-8',
       'http://peer.example/?bucket=%FF',
@@ -142,7 +144,7 @@ describe('options and addresses that cannot be meant', () => {
   });
 
   test('a symbol as a URL', () => {
-    assert.throws(() => connect(Symbol('a')), refused('url', '"Symbol(a)"', 'an absolute URL'));
+    assert.throws(() => connect(Symbol('a')), refused('url', '"Symbol(a)"', ABSOLUTE));
   });
 
   test('a bucket() of no name', (t) => {

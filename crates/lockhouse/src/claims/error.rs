@@ -31,10 +31,10 @@ pub enum ClaimError {
     /// released, or was made final.
     #[error("the claim has expired")]
     ClaimExpired,
-    /// There is a newer claim, or the resource is assigned by one.
-    #[error("the claim is lost: {}", newer(assigned.as_deref()))]
+    /// Another claim stands, with another token, or the resource is assigned by one.
+    #[error("the claim is lost: {}", to_whom(assigned.as_deref()))]
     ClaimLost {
-        /// The assignment, where the newer claim was made final.
+        /// The assignment, where the other claim was made final.
         assigned: Option<Box<Assignment>>,
     },
     /// The bucket recovers from a crash, and grants nothing until then.
@@ -57,9 +57,9 @@ pub enum ClaimError {
     Store(#[from] StoreError),
 }
 
-fn newer(assigned: Option<&Assignment>) -> String {
+fn to_whom(assigned: Option<&Assignment>) -> String {
     match assigned {
-        None => "there is a newer one".to_owned(),
+        None => "the one that stands has another token".to_owned(),
         Some(assignment) => format!("assigned to {:?}", assignment.claimant),
     }
 }

@@ -14,7 +14,12 @@ use super::exit::FAILURE;
 Examples:
   lockhouse completions bash > ~/.local/share/bash-completion/completions/lockhouse
   lockhouse completions zsh > ~/.zfunc/_lockhouse
-  lockhouse completions fish > ~/.config/fish/completions/lockhouse.fish")]
+  lockhouse completions fish > ~/.config/fish/completions/lockhouse.fish
+
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage")]
 pub(super) struct Completions {
     /// The shell
     shell: Shell,

@@ -23,8 +23,9 @@ Examples:
   lockhouse lock --read catalogue/2026
 
 Prints each record with its mode, its fencing token and one word: fresh (a new lock), upgraded,
-alreadyHeld, or notNeeded (readers of the kind take no lock). A record is written as it is, also with spaces; its resource name, which run and ls
-know, may be another text and is printed then, too. Pass the token on with each write, so that the guarded resource can refuse older ones.
+alreadyHeld, or notNeeded (readers of the kind take no lock). A record is written as it is, also with
+spaces; its resource name, which run and ls know, may be another text and is printed then, too. Pass
+the token on with each write, so that the guarded resource can refuse older ones.
 
 Exit codes:
    0 done

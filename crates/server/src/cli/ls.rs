@@ -34,9 +34,9 @@ Examples:
   lockhouse ls --watch --json
 
 With --json, one array on one line. Each lock or request is an object with the keys bucket, name,
-mode, kind, state, clientId, owner, since, expiresAt, place, fencingToken and metadata. With --watch as well,
-one object per line: first all, then each that has changed. One that has ended comes once more,
-with the state \"ended\".
+mode, kind, state, clientId, owner, since, expiresAt, place, fencingToken and metadata. With --watch
+as well, one object per line: first all, then each that has changed. One that has ended comes once
+more, with the state \"ended\".
 
 Exit codes:
    0 done

@@ -56,7 +56,7 @@ enum Command {
 
 /// Carries out the command line.
 pub(crate) fn main() -> ExitCode {
-    let matches = deaf_to_empty(Cli::command()).get_matches();
+    let matches = deaf_to_empty(command_line()).get_matches();
     let Cli { command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match command {
         Command::Serve(serve) => serve.run(),
@@ -75,8 +75,19 @@ pub(crate) fn main() -> ExitCode {
         Command::Token(token) => finish(std::future::ready(token.run())),
         Command::Backup(backup) => finish(backup.run()),
         Command::Restore(restore) => finish(std::future::ready(restore.run())),
-        Command::Completions(completions) => completions.run(&mut Cli::command()),
+        Command::Completions(completions) => completions.run(&mut command_line()),
     }
+}
+
+/// All commands. An inner one without examples and exit codes of its own has those of the command around it.
+fn command_line() -> clap::Command {
+    Cli::command().mut_subcommands(|outer| {
+        let Some(help) = outer.get_after_help().cloned() else { return outer };
+        outer.mut_subcommands(|inner| match inner.get_after_help() {
+            Some(_) => inner,
+            None => inner.after_help(help.clone()),
+        })
+    })
 }
 
 /// A variable that is empty says nothing.
@@ -98,4 +109,20 @@ fn finish(command: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode 
         complain(message);
         ExitCode::from(code)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_every_command_has_its_exit_codes() {
+        let mut left = vec![command_line()];
+        while let Some(command) = left.pop() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let is_root = command.get_name() == "lockhouse";
+            assert!(is_root || help.contains("Exit codes:"), "{}", command.get_name());
+            left.extend(command.get_subcommands().cloned());
+        }
+    }
 }

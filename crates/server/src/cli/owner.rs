@@ -78,6 +78,9 @@ struct Open {
     metadata: Option<String>,
 }
 
+/// The rule for the secret of an owner, with the places from which it may come.
+pub(super) const SECRET_RULE: &str = "--secret, --secret-file or LOCKHOUSE_OWNER_SECRET must be the secret that \"lockhouse owner open\" printed with this owner";
+
 /// The owner that a command acts for.
 #[derive(Debug, Args)]
 pub(super) struct Whose {
@@ -120,10 +123,7 @@ impl Whose {
         let given = given.unwrap_or_default();
         match given.parse::<Secret>() {
             Ok(_) => Ok(given),
-            Err(_) => Err(Failure::new(
-                USAGE,
-                "--secret, --secret-file or LOCKHOUSE_OWNER_SECRET must be the secret that \"lockhouse owner open\" printed",
-            )),
+            Err(_) => Err(Failure::new(USAGE, SECRET_RULE)),
         }
     }
 }

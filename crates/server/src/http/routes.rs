@@ -128,9 +128,11 @@ impl RouteMatch {
 
     /// The answer to another method.
     pub(super) fn method_not_allowed(&self, method: &Method) -> Response {
-        let why = format!("{method} is none of the methods that this path knows");
+        let allowed = self.allow();
+        let known = allowed.to_str().unwrap_or_default().replace(',', ", ");
+        let why = format!("{method} is none of the methods that this path knows: {known}");
         let mut response = Problem::new(Code::MethodNotAllowed, why).into_response();
-        response.headers_mut().insert(header::ALLOW, self.allow());
+        response.headers_mut().insert(header::ALLOW, allowed);
         response
     }
 

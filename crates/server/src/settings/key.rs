@@ -35,6 +35,19 @@ impl Key {
         Self { reloads: true, ..self }
     }
 
+    /// What the variable is likely to be written as, each with the variable itself: by the path, or by the
+    /// option.
+    pub(crate) fn likely_variables(&self) -> impl Iterator<Item = (String, String)> {
+        let of_option = |flag: &str| {
+            let option = flag.trim_start_matches('-').to_uppercase().replace('-', "_");
+            format!("LOCKHOUSE_{option}")
+        };
+        [Some(self.variable()), self.flag.map(of_option)]
+            .into_iter()
+            .flatten()
+            .map(|like| (like, self.variable()))
+    }
+
     /// The variable of the environment: `LOCKHOUSE_` and the path in capitals, with `_` for the dot.
     pub fn variable(&self) -> String {
         format!("LOCKHOUSE_{}", self.path.to_uppercase().replace('.', "_"))

@@ -142,14 +142,15 @@ impl Sources {
         }
     }
 
-    /// Variables that mean nothing, but are written like one that does, with its name.
+    /// Variables that mean nothing, but are written like one that does, or like its option, with the name of
+    /// the one that does.
     pub fn misspelt(&self) -> impl Iterator<Item = (&str, String)> {
         let unknown =
             self.environment.keys().filter(|name| !keys().iter().any(|key| key.variable() == **name));
         unknown.filter_map(|name| {
-            let known = keys().iter().map(Key::variable);
-            let (distance, nearest) =
-                known.map(|known| (strsim::damerau_levenshtein(&known, name), known)).min()?;
+            let known = keys().iter().flat_map(Key::likely_variables);
+            let distances = known.map(|(like, means)| (strsim::damerau_levenshtein(&like, name), means));
+            let (distance, nearest) = distances.min()?;
             // All variables begin alike, so that only the rest can distinguish them.
             (distance <= 1 + (nearest.len() - PREFIX.len()) / 8).then_some((name.as_str(), nearest))
         })

@@ -155,6 +155,7 @@ fn a_wrong_variable_is_reported_by_its_name() {
 #[test]
 fn a_variable_that_is_nearly_one_of_ours_is_noticed() {
     let environment = [
+        "LOCKHOUSE_ALLOW_ORIGIN",
         "LOCKHOUSE_LEESE",
         "LOCKHOUSE_LIMITS_TENNANT_RATES",
         "LOCKHOUSE_TLS_CERT",
@@ -166,6 +167,8 @@ fn a_variable_that_is_nearly_one_of_ours_is_noticed() {
     let sources = Sources { environment, ..Sources::default() };
     let noticed: Vec<_> = sources.misspelt().collect();
     let meant = [
+        // As the option is written.
+        ("LOCKHOUSE_ALLOW_ORIGIN", "LOCKHOUSE_ALLOWED_ORIGINS".to_owned()),
         ("LOCKHOUSE_LEESE", "LOCKHOUSE_LEASE".to_owned()),
         ("LOCKHOUSE_LIMITS_TENNANT_RATES", "LOCKHOUSE_LIMITS_TENANT_RATE".to_owned()),
     ];

@@ -114,11 +114,11 @@ enum How {
     Upgraded,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
 enum Discipline {
     Web,
-    Offline,
+    Offline { owner: Id },
     Claim,
 }
 
@@ -126,9 +126,9 @@ enum Discipline {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Holder {
-    kind: Discipline,
+    #[serde(flatten)]
+    discipline: Discipline,
     label: String,
-    owner: Option<Id>,
     #[serde(with = "ModeWord")]
     mode: Mode,
     since: At,
@@ -138,10 +138,10 @@ pub(super) struct Holder {
 
 impl From<Holder> for snapshot::Holder {
     fn from(holder: Holder) -> Self {
-        let kind = match (holder.kind, holder.owner) {
-            (Discipline::Offline, Some(Id(owner))) => HolderKind::Offline(owner),
-            (Discipline::Claim, _) => HolderKind::Claim,
-            _ => HolderKind::Web,
+        let kind = match holder.discipline {
+            Discipline::Web => HolderKind::Web,
+            Discipline::Offline { owner: Id(owner) } => HolderKind::Offline(owner),
+            Discipline::Claim => HolderKind::Claim,
         };
         Self {
             kind,

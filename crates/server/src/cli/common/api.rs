@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::print::visible;
 use super::target::{DENIED, Target, untrusted};
 use crate::cli::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, UNREACHABLE, USAGE};
+use crate::cli::owner::SECRET_RULE;
 
 /// How long an answer may take: longer than any disk.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -103,27 +104,43 @@ impl BucketClient {
         Failure::new(UNKNOWN, format_args!("{origin} {what}; it may have done what it was asked"))
     }
 
-    /// The failure of an answer that no lockhouse server gives. One of a proxy does not tell what has become
-    /// of the call behind it.
+    /// The failure of an answer that no lockhouse server gives: none was reached. One of a proxy, and the
+    /// fault of another program, do not tell what has become of the call.
     fn strange(&self, answer: &Answer, is_a_question: bool) -> Failure {
         let status = answer.status;
         if matches!(status, 502..=504) {
             return self
                 .unanswered(format_args!("was not reached by its proxy: status {status}"), is_a_question);
         }
+        let exit = if status >= 500 && !is_a_question { UNKNOWN } else { UNREACHABLE };
         let origin = self.http.origin();
         if let Some(location) = &answer.location {
             let why = format!("{origin} leads to {location:?} (status {status}); name that place with --url");
-            return Failure::new(FAILURE, why);
+            return Failure::new(exit, why);
         }
         let body = String::from_utf8_lossy(&answer.body);
         let first = body.lines().next().unwrap_or_default().trim();
         let said: String = first.chars().take(SHOWN_CHARS).collect();
         let colon = if said.is_empty() { "" } else { ": " };
         Failure::new(
-            FAILURE,
+            exit,
             format!("{origin} does not answer as a lockhouse server: status {status}{colon}{said}"),
         )
+    }
+}
+
+/// Whether the secret that is refused is that of an owner, and not that of the server's operator.
+fn is_of_owner(problem: &Value) -> bool {
+    problem["rule"].as_str().is_some_and(|rule| rule.contains("owner"))
+}
+
+/// The option or argument behind a member of the body, where its name is another one.
+fn option(field: &str) -> Option<&'static str> {
+    match field {
+        "ttlMs" => Some("--ttl"),
+        "maxMs" => Some("--max"),
+        "fencingToken" => Some("--token"),
+        _ => None,
     }
 }
 
@@ -135,10 +152,14 @@ fn failure(problem: &Value, is_a_question: bool) -> Failure {
         | "rate_limited" | "recovering" | "unavailable" | "overloaded" | "closing" => NOT_GRANTED,
         "claim_lost" | "claim_expired" | "unknown_owner" => LOST,
         "bad_request" | "invalid" | "idempotency_mismatch" => USAGE,
+        "unauthorized" if is_of_owner(problem) => return Failure::new(USAGE, SECRET_RULE),
         "outcome_unknown" | "internal" if !is_a_question => UNKNOWN,
         _ => FAILURE,
     };
     let mut message = problem["detail"].as_str().unwrap_or("the server gives no reason").to_owned();
+    if let Some(option) = problem["field"].as_str().and_then(option) {
+        message = format!("{option}: {message}");
+    }
     for conflict in problem["conflicts"].as_array().into_iter().flatten() {
         for holder in conflict["holders"].as_array().into_iter().flatten() {
             let [kind, id] = ["kind", "id"].map(|key| conflict[key].as_str().unwrap_or_default());
@@ -173,6 +194,43 @@ mod tests {
         assert!(is_advised(json!({"code": "forbidden", "detail": "may not", "permission": "claim"})));
         assert!(!is_advised(json!({"code": "forbidden", "detail": "not the secret of this owner"})));
         assert!(!is_advised(json!({"code": "locked", "detail": "locked"})));
+    }
+
+    #[test]
+    fn a_wrong_secret_and_a_wrong_duration_are_reported_by_the_options_that_give_them() {
+        let rule = "\"Bearer \" and the secret of the owner";
+        let wrong =
+            failure(&json!({"code": "unauthorized", "detail": "Authorization must be", "rule": rule}), false);
+        assert_eq!((wrong.code, &*wrong.message), (USAGE, SECRET_RULE));
+        let operator =
+            json!({"code": "unauthorized", "detail": "Authorization must be", "rule": "the operator's"});
+        assert_eq!(failure(&operator, false).code, FAILURE);
+        let wrong =
+            failure(&json!({"code": "invalid", "field": "ttlMs", "detail": "ttlMs must be 1"}), false);
+        assert_eq!((wrong.code, &*wrong.message), (USAGE, "--ttl: ttlMs must be 1"));
+    }
+
+    #[tokio::test]
+    async fn the_answer_of_another_program_is_that_no_server_was_reached() {
+        let http = lockhouse::remote::connect("http://127.0.0.1:9").http().unwrap();
+        let api = BucketClient { http, timeout: TIMEOUT };
+        let answer = |status, location: Option<&str>| {
+            let location = location.map(str::to_owned);
+            Answer { status, is_replayed: false, location, body: Vec::new() }
+        };
+        for (status, location) in [(200, None), (301, Some("https://a.example")), (404, None), (405, None)] {
+            for is_a_question in [true, false] {
+                assert_eq!(
+                    api.strange(&answer(status, location), is_a_question).code,
+                    UNREACHABLE,
+                    "{status}"
+                );
+            }
+        }
+        for status in [500, 502] {
+            assert_eq!(api.strange(&answer(status, None), false).code, UNKNOWN, "{status}");
+            assert_eq!(api.strange(&answer(status, None), true).code, UNREACHABLE, "{status}");
+        }
     }
 
     #[test]

@@ -35,18 +35,17 @@ pub(crate) struct SettingsArgs {
     store_timeout: Option<String>,
 
     /// With memory: grant at once, as no client of an earlier server still holds a lock. Otherwise the server
-    /// first
-    /// waits for the length of the lease
+    /// first waits for the length of the lease [env: LOCKHOUSE_FRESH]
     #[arg(long)]
     fresh: bool,
 
     /// How the records of a kind are locked: read-write (the default), exclusive-write (readers take no lock)
-    /// or
-    /// exclusive-read; may be given several times
+    /// or exclusive-read; may be given several times [env: LOCKHOUSE_LOCK_TYPES]
     #[arg(long = "lock-type", value_name = "KIND=TYPE", value_parser = lock_type)]
     lock_types: Vec<(String, String)>,
 
     /// A web origin other than this machine's whose pages may connect; may be given several times
+    /// [env: LOCKHOUSE_ALLOWED_ORIGINS]
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     allowed_origins: Vec<String>,
 
@@ -56,15 +55,16 @@ pub(crate) struct SettingsArgs {
     drain: Option<String>,
 
     /// Speak TLS with the certificate in this PEM file; the chain up to its CA may follow it
+    /// [env: LOCKHOUSE_TLS_CERT]
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<String>,
 
-    /// The private key of the certificate, a PEM file
+    /// The private key of the certificate, a PEM file [env: LOCKHOUSE_TLS_KEY]
     #[arg(long, value_name = "FILE")]
     tls_key: Option<String>,
 
     /// Try TLS out with a self-signed certificate for localhost, made in this folder (by default the current
-    /// one)
+    /// one) [env: LOCKHOUSE_TLS_SELF_SIGNED]
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
     tls_self_signed: Option<String>,
 }
