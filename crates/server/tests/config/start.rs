@@ -60,14 +60,62 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
         ),
         (vec!["--fresh".to_owned()], none(), 2, "--fresh: fresh = true", "only with the store memory:"),
         (vec!["--tls-cert=good.pem".to_owned()], none(), 2, "--tls-cert: tls.cert", "needs tls.key"),
-        (tls("none.pem", &good.key), none(), 2, "tls.cert: none.pem cannot be read", "name a PEM file"),
-        (tls(&good.cert, "none.key"), none(), 2, "tls.key: none.key cannot be read", "name a PEM file"),
-        (tls("folder", &good.key), none(), 2, "tls.cert: folder cannot be read", "name a PEM file"),
-        (tls("loop.pem", &good.key), none(), 2, "tls.cert: loop.pem cannot be read", "name a PEM file"),
-        (tls("empty.pem", &good.key), none(), 2, "tls.cert: empty.pem holds no certificate", "must be PEM"),
-        (tls(&good.cert, "empty.pem"), none(), 2, "tls.key: empty.pem holds no private key", "must be PEM"),
-        (tls(&good.key, &good.cert), none(), 2, "tls.cert: good.key holds no certificate", "must be PEM"),
-        (tls("broken.pem", &good.key), none(), 2, "tls.cert: broken.pem cannot be used", "make it anew"),
+        (
+            tls("none.pem", &good.key),
+            none(),
+            2,
+            "tls.cert = \"none.pem\": none.pem cannot be read",
+            "name a PEM file",
+        ),
+        (
+            tls(&good.cert, "none.key"),
+            none(),
+            2,
+            "tls.key = \"none.key\": none.key cannot be read",
+            "name a PEM file",
+        ),
+        (
+            tls("folder", &good.key),
+            none(),
+            2,
+            "tls.cert = \"folder\": folder cannot be read",
+            "name a PEM file",
+        ),
+        (
+            tls("loop.pem", &good.key),
+            none(),
+            2,
+            "tls.cert = \"loop.pem\": loop.pem cannot be read",
+            "name a PEM file",
+        ),
+        (
+            tls("empty.pem", &good.key),
+            none(),
+            2,
+            "tls.cert = \"empty.pem\": empty.pem holds no certificate",
+            "must be PEM",
+        ),
+        (
+            tls(&good.cert, "empty.pem"),
+            none(),
+            2,
+            "tls.key = \"empty.pem\": empty.pem holds no private key",
+            "must be PEM",
+        ),
+        (
+            tls(&good.key, &good.cert),
+            none(),
+            2,
+            "tls.cert = \"good.key\": good.key holds no certificate",
+            "must be PEM",
+        ),
+        (
+            tls("broken.pem", &good.key),
+            none(),
+            2,
+            "tls.cert = \"broken.pem\": broken.pem cannot be used",
+            "make it anew",
+        ),
         (
             tls(&good.cert, &other.key),
             none(),
@@ -87,14 +135,14 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
             tls(&good.cert, &good.key),
             ca_is("none.pem"),
             2,
-            "tls.client_ca: none.pem cannot be read",
+            "tls.client_ca = \"none.pem\": none.pem cannot be read",
             "name a PEM file",
         ),
         (
             tls(&good.cert, &good.key),
             ca_is("empty.pem"),
             2,
-            "tls.client_ca: empty.pem holds no certificate",
+            "tls.client_ca = \"empty.pem\": empty.pem holds no certificate",
             "PEM",
         ),
         (vec![], ca_is("ca.pem"), 2, "LOCKHOUSE_TLS_CLIENT_CA: tls.client_ca", "needs tls.cert"),
@@ -144,6 +192,23 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
         );
         assert!(stderr.starts_with("lockhouse: "), "{options:?}: {stderr}");
         assert!(stderr.contains(what) && stderr.contains(remedy), "{options:?}: {what} {remedy}: {stderr}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_all_files_is_reported_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = lockhouse(folder.path(), &["serve", "--tls-cert=none.pem", "--tls-key=none.key"]);
+    command.env("LOCKHOUSE_LISTEN", "127.0.0.1:0").env("LOCKHOUSE_STORE", "memory:");
+    let (exit, _, stderr) = run_in_vain(command.env("LOCKHOUSE_TLS_CLIENT_CA", "none.ca"));
+    let lines: Vec<_> = stderr.lines().collect();
+    assert_eq!((exit, lines.len()), (Some(2), 3), "{stderr}");
+    for (line, what) in lines.iter().zip([
+        "lockhouse: --tls-cert: tls.cert = \"none.pem\": none.pem cannot be read",
+        "lockhouse: --tls-key: tls.key = \"none.key\": none.key cannot be read",
+        "lockhouse: LOCKHOUSE_TLS_CLIENT_CA: tls.client_ca = \"none.ca\": none.ca cannot be read",
+    ]) {
+        assert!(line.starts_with(what), "{stderr}");
     }
 }
 

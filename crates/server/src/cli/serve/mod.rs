@@ -100,7 +100,8 @@ impl Serve {
         match runtime.block_on(serve(sources, loaded)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                complain(&error);
+                // As the faults of the settings themselves: each in a line of its own.
+                error.to_string().split('\n').for_each(complain);
                 ExitCode::from(error.exit_code())
             }
         }
@@ -122,8 +123,13 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     let hangups = signal(SignalKind::hangup())?;
     tokio::spawn(signals.run(stop.clone(), now.clone()));
     let settings = &loaded.settings;
-    let authority = loaded.authority().map_err(Error::Settings)?;
-    let tls = Tls::load(&settings.tls)?;
+    // The first file that is wrong is met alone; what is wrong with all of them is reported together.
+    let with_others = |first: Error| match sources.check() {
+        wrong if wrong.is_empty() => first,
+        wrong => Error::Settings(wrong),
+    };
+    let authority = loaded.authority().map_err(|wrong| with_others(Error::Settings(vec![wrong])))?;
+    let tls = Tls::load(&settings.tls).map_err(|wrong| with_others(wrong.into()))?;
     let listener = bind(&settings.listen, &authority).await?;
     let limits = fit_open_files(settings.limits);
     let config = Config { authority, tls: tls.clone(), limits, ..settings.config() };
@@ -161,10 +167,14 @@ enum Error {
     Store(#[from] OpenStoreError),
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error("{0}")]
-    Settings(SettingsProblem),
+    #[error("{}", lines(.0))]
+    Settings(Vec<SettingsProblem>),
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+fn lines(problems: &[SettingsProblem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl Error {
