@@ -98,6 +98,9 @@ impl Farewell {
     }
 }
 
+/// How much is read at once. The library fills so much with zeros before each read.
+const READ_BYTES: usize = 4 << 10;
+
 impl WebSocketConnection {
     pub(crate) async fn new(
         io: TokioIo<Upgraded>,
@@ -107,7 +110,7 @@ impl WebSocketConnection {
         let config = WebSocketConfig::default()
             .max_message_size(Some(FRAME_BYTES))
             .max_frame_size(Some(FRAME_BYTES))
-            .read_buffer_size(8 << 10)
+            .read_buffer_size(READ_BYTES)
             .write_buffer_size(32 << 10);
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
         Self {

@@ -32,12 +32,16 @@ pub(crate) enum Over {
     Binary,
 }
 
+/// How much is read at once. The library fills so much with zeros before each read.
+const READ_BYTES: usize = 4 << 10;
+
 /// Connects, up to the end of the WebSocket handshake.
 pub(crate) async fn open(address: &Address) -> Result<Socket, ConnectError> {
     let unreachable = |error| ConnectError::Unreachable { address: address.to_string(), error };
     let stream = dial(address).await?;
     let request = ClientRequestBuilder::new(address.uri().clone()).with_sub_protocol(wire::SUBPROTOCOL);
     let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BYTES)
         .max_message_size(Some(wire::FRAME_BYTES))
         .max_frame_size(Some(wire::FRAME_BYTES));
     match client_async_with_config(request, stream, Some(config)).await {
