@@ -6,6 +6,7 @@
 
 mod crash;
 mod evidence;
+mod guard;
 mod history;
 mod matrix;
 mod model;
@@ -58,6 +59,9 @@ enum Command {
     #[command(hide = true)]
     SoakCrowd(soak::crowd::Args),
     Neighbours(neighbours::Args),
+    Guard(guard::Args),
+    #[command(hide = true)]
+    GuardPath(guard::PathArgs),
     /// The process of the neighbour of `neighbours`
     #[command(hide = true)]
     NeighboursCrowd(neighbours::crowd::Args),
@@ -76,6 +80,8 @@ pub fn run() -> ExitCode {
         Command::Soak(args) => soak::run(&args),
         Command::SoakCrowd(args) => soak::crowd::run(&args),
         Command::Neighbours(args) => neighbours::run(&args),
+        Command::Guard(args) => guard::run(&args),
+        Command::GuardPath(args) => guard::run_path(&args),
         Command::NeighboursCrowd(args) => neighbours::crowd::run(&args),
     })
 }

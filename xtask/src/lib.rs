@@ -79,6 +79,8 @@ enum Command {
     /// Put a tenant that is at all of its limits beside another one, and see whether that one is told
     /// anything else for it
     Neighbours(lab::Args),
+    /// Count the instructions of the hot paths, and compare them with those that were accepted
+    Guard(lab::Args),
     /// Run libraries that are built on Web Locks in tabs of Chromium, on the client and natively
     Libraries(libraries::Args),
     /// The long variants of the proofs, with their results in docs/evidence
@@ -110,6 +112,7 @@ pub fn run() -> ExitCode {
         Command::Secrets(args) => secrets::run(&args),
         Command::Soak(args) => lab::run("soak", &args),
         Command::Neighbours(args) => lab::run("neighbours", &args),
+        Command::Guard(args) => lab::run("guard", &args),
         Command::Libraries(args) => libraries::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -92,6 +92,12 @@ pub(crate) const RINGS: &[Ring] = &[
         work: neighbours,
     },
     Ring {
+        name: "guard",
+        shows: "the hot paths take no more instructions than was accepted",
+        usual_s: Some(60),
+        work: guard,
+    },
+    Ring {
         name: "mutants",
         shows: "two planted bugs, chosen by the commit, are caught",
         usual_s: None,
@@ -367,6 +373,10 @@ fn matrix(run: &Run<'_>) -> Result<Vec<TestRun>> {
 
 fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {
     proof(run, "sim", "clients_get_true_answers_whatever_fails", &["--schedules", "6000", "--seed", "1"])
+}
+
+fn guard(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    proof(run, "guard", "no_hot_path_takes_more_instructions", &[])
 }
 
 fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {

@@ -1,4 +1,5 @@
-//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, strace.
+//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, strace,
+//! valgrind.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +15,11 @@ const NODE_MAJOR: u32 = 20;
 
 /// Installs missing tools, or says how to.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    println!("── setup    Node, Chromium, PostgreSQL, strace, npm packages");
+    println!("── setup    Node, Chromium, PostgreSQL, strace, valgrind, npm packages");
     browser(root)?;
     postgres()?;
-    strace()
+    strace()?;
+    valgrind()
 }
 
 /// What the tests of the JavaScript client need.
@@ -70,6 +72,14 @@ fn strace() -> Result<()> {
         return Ok(());
     }
     install("strace", "the tests of failing disks need it", "strace")
+}
+
+/// Counts the instructions of the hot paths.
+fn valgrind() -> Result<()> {
+    if shell::exists("valgrind") {
+        return Ok(());
+    }
+    install("valgrind", "the guard of the hot paths needs it", "valgrind")
 }
 
 /// Installs a package of Debian, if this is Debian and we may.
