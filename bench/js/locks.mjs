@@ -1,15 +1,18 @@
-// Measures navigator.locks of Chromium and the client of this project in one page, in turn.
+// Measures navigator.locks of Chromium, the client of this project and a bare WebSocket echo in one page, in
+// turn.
 //
-//   node locks.mjs URL-OF-THE-SERVER ROUNDS
+//   node locks.mjs URL-OF-THE-SERVER URL-OF-THE-ECHO ROUNDS
 //
-// The last line on stdout is JSON: for each job the pairs per second of each round, ours and the browser's.
+// The last line on stdout is JSON: for each job the pairs per second of each round, ours, the browser's and
+// the round trips of the echo, one after another whatever the job is.
 
 import { readFile } from 'node:fs/promises';
 import { launchChromium } from '../../clients/js/test/support/chromium.mjs';
 
-const [, , url, rounds] = process.argv;
+const [, , url, echoUrl, rounds] = process.argv;
 const SLICE_MS = 1000;
 const WARM_UP_MS = 200;
+const CONTENDERS = ['ours', 'native', 'echo'];
 
 const JOBS = {
   // One after another, always the same name.
@@ -45,6 +48,30 @@ async function measure({ whose, inFlight, distinct, sliceMs, warmUpMs }) {
   return rate;
 }
 
+/** Runs in the page: round trips per second of a message as long as a release and a request. */
+async function measureEcho({ echoUrl, sliceMs, warmUpMs }) {
+  const text =
+    '[{"type":"release","id":100000,"seq":200000,"ack":100000},' +
+    '{"type":"request","id":100001,"agent":1,"name":"bench/0","seq":200001,"ack":100000}]';
+  const socket = new WebSocket(echoUrl, 'lockhouse.v1');
+  await new Promise((resolve, reject) => {
+    socket.onopen = resolve;
+    socket.onerror = reject;
+  });
+  let trips = 0;
+  socket.onmessage = () => {
+    trips += 1;
+    socket.send(text);
+  };
+  socket.send(text);
+  await new Promise((resolve) => setTimeout(resolve, warmUpMs));
+  const [start, before] = [performance.now(), trips];
+  await new Promise((resolve) => setTimeout(resolve, sliceMs));
+  const rate = ((trips - before) * 1000) / (performance.now() - start);
+  socket.close();
+  return rate;
+}
+
 const browser = await launchChromium();
 try {
   const page = await browser.newPage();
@@ -56,11 +83,16 @@ try {
   }, url);
   const samples = {};
   for (const [id, job] of Object.entries(JOBS)) {
-    samples[id] = { ours: [], peer: [] };
+    samples[id] = { ours: [], native: [], echo: [] };
     for (let round = 0; round < Number(rounds); round += 1) {
-      for (const whose of round % 2 === 0 ? ['ours', 'peer'] : ['peer', 'ours']) {
-        const args = { whose, ...job, sliceMs: SLICE_MS, warmUpMs: WARM_UP_MS };
-        samples[id][whose].push(await page.evaluate(measure, args));
+      for (let turn = 0; turn < CONTENDERS.length; turn += 1) {
+        const whose = CONTENDERS[(round + turn) % CONTENDERS.length];
+        const slice = { sliceMs: SLICE_MS, warmUpMs: WARM_UP_MS };
+        const rate =
+          whose === 'echo'
+            ? await page.evaluate(measureEcho, { echoUrl, ...slice })
+            : await page.evaluate(measure, { whose, ...job, ...slice });
+        samples[id][whose].push(rate);
       }
     }
   }

@@ -1,5 +1,5 @@
-//! The least that a server costs which answers claims over HTTP/1.1: it reads the requests and answers as
-//! ours does.
+//! The least that a server costs which answers claims over HTTP/1.1, or frames over WebSockets: it reads the
+//! requests and answers as ours does. Over a WebSocket it sends back what it gets.
 //!
 //! Bare, it decides nothing, and on request keeps a record, or rows like those that ours keeps, but narrower:
 //! figures beyond its own are out of reach for any server on these libraries and this disk. Or it takes JSON
@@ -16,9 +16,10 @@ use anyhow::Result;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::extract::ws::{Message, WebSocketUpgrade};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{any, post};
 use axum::serve::ListenerExt;
 use lockhouse::{Claims, House};
 use rusqlite::{Connection, ToSql};
@@ -85,9 +86,23 @@ pub fn serve(port: u16, keeping: Keeping, has_table: bool) -> Result<()> {
         } else {
             Router::new().route(CLAIM, post(claim)).route(RELEASE, post(release)).with_state(disk)
         };
+        let router = router.route(ECHO, any(echo));
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let listener = listener.tap_io(|stream| _ = stream.set_nodelay(true));
         Ok(axum::serve(listener, router).await?)
+    })
+}
+
+/// Where a WebSocket gets back what it sends.
+pub const ECHO: &str = "/v1/ws";
+
+async fn echo(upgrade: WebSocketUpgrade) -> Response {
+    upgrade.protocols(["lockhouse.v1"]).on_upgrade(async |mut socket| {
+        while let Some(Ok(message @ Message::Text(_))) = socket.recv().await {
+            if socket.send(message).await.is_err() {
+                return;
+            }
+        }
     })
 }
 

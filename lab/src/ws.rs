@@ -1,6 +1,7 @@
 //! A WebSocket connection of the protocol, frame by frame, for crowds of clients whose calls a library would
 //! prevent.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use futures_util::{SinkExt, StreamExt};
 use lockhouse::core::{Acquire, NameBuf};
 use lockhouse_wire::{
     ClientCall, ClientFrame, Credential, Envelope, Hello, PATH, Resume, SUBPROTOCOL, ServerEvent,
-    ServerFrame, SnapshotQuery, WebLockRequest,
+    ServerFrame, SnapshotQuery, WebLockRequest, frames_of,
 };
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -25,6 +26,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// An open connection with a session of one agent.
 pub(crate) struct Client {
     socket: WebSocketStream<TcpStream>,
+    /// The frames of a message that are still to be read.
+    frames: VecDeque<String>,
     pub(crate) session: ClientSession,
 }
 
@@ -82,8 +85,7 @@ impl Client {
         name: &str,
         key: Option<&str>,
     ) -> Result<Self> {
-        let mut client =
-            Self { socket: open(address, from, query).await?, session: ClientSession::default() };
+        let mut client = Self::open(address, from, query).await?;
         let resumed = client.hello(key, None).await?;
         ensure!(!resumed, "a new session goes on with another");
         client.call(ClientCall::Join { agent: 1, client_id: name.into() }).await?;
@@ -97,10 +99,14 @@ impl Client {
         query: &str,
         session: ClientSession,
     ) -> Result<Option<Self>> {
-        let mut client =
-            Self { socket: open(address, from, query).await?, session: ClientSession::default() };
+        let mut client = Self::open(address, from, query).await?;
         let resumed = client.hello(None, Some(session)).await?;
         Ok(resumed.then_some(client))
+    }
+
+    async fn open(address: SocketAddr, from: Ipv4Addr, query: &str) -> Result<Self> {
+        let socket = open(address, from, query).await?;
+        Ok(Self { socket, frames: VecDeque::new(), session: ClientSession::default() })
     }
 
     async fn hello(&mut self, key: Option<&str>, resumed: Option<ClientSession>) -> Result<bool> {
@@ -112,7 +118,7 @@ impl Client {
         let credential = key.and_then(|key| Credential::new(key.to_owned()));
         let hello = Hello { credential, client: Some("xtask".into()), resume, while_draining: false };
         self.send(Envelope::new(ClientFrame::Hello(hello))).await?;
-        let text = self.message().await?;
+        let text = self.next_frame().await?;
         let envelope = Envelope::<ServerFrame<'_>>::parse(&text).map_err(|bad| anyhow::anyhow!("{bad}"))?;
         let ServerFrame::Welcome(welcome) = envelope.frame else { bail!("no welcome, but {text}") };
         if welcome.resumed {
@@ -189,7 +195,7 @@ impl Client {
     /// As [`receive`](Self::receive), with the text of the frame.
     pub(crate) async fn receive_in_full(&mut self) -> Result<(String, Received)> {
         loop {
-            let text = self.message().await?;
+            let text = self.next_frame().await?;
             let frame =
                 Envelope::<ServerFrame<'_>>::parse(&text).map_err(|bad| anyhow::anyhow!("{bad}"))?.frame;
             match frame {
@@ -220,10 +226,16 @@ impl Client {
         }
     }
 
-    async fn message(&mut self) -> Result<String> {
+    async fn next_frame(&mut self) -> Result<String> {
         loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Ok(frame);
+            }
             match self.socket.next().await {
-                Some(Ok(Message::Text(text))) => return Ok(text.as_str().to_owned()),
+                Some(Ok(Message::Text(text))) => {
+                    let frames = frames_of(&text).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+                    self.frames = frames.into_iter().map(str::to_owned).collect();
+                }
                 Some(Ok(Message::Close(frame))) => bail!("closed by the server: {frame:?}"),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error.into()),

@@ -53,8 +53,10 @@ pub fn run(
     if wanted("http-64") {
         let ours = servers::lockhouse(&program, Some(cpu), servers::IN_MEMORY).start()?;
         let redis = servers::redis(cpu, servers::FORGETFUL)?.start()?;
-        let (bare, table) =
-            (servers::floor(cpu, &[])?.start()?, servers::floor(cpu, &["--floor-claims"])?.start()?);
+        let (bare, table) = (
+            servers::floor(Some(cpu), &[])?.start()?,
+            servers::floor(Some(cpu), &["--floor-claims"])?.start()?,
+        );
         figures.extend(http(&ours, &redis, &bare, &table).run(rounds)?);
     }
     for size in restart::SIZES.into_iter().filter(|size| wanted(size.id)) {
@@ -100,9 +102,9 @@ impl DurableServers {
             redis: start(servers::redis(cpu, servers::EVERY_WRITE)?)?,
             postgres,
             etcd: start(servers::etcd(cpu)?)?,
-            floor: start(servers::floor(cpu, &["--floor-keeps", "{folder}/records"])?)?,
-            rows: start(servers::floor(cpu, ROWS)?)?,
-            table: start(servers::floor(cpu, &[ROWS, &["--floor-claims"]].concat())?)?,
+            floor: start(servers::floor(Some(cpu), &["--floor-keeps", "{folder}/records"])?)?,
+            rows: start(servers::floor(Some(cpu), ROWS)?)?,
+            table: start(servers::floor(Some(cpu), &[ROWS, &["--floor-claims"]].concat())?)?,
             // Its syncs are those of this very process, which nothing makes slower.
             has_sqlite: slow_syncs.is_none(),
         })

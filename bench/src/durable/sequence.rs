@@ -43,6 +43,7 @@ async fn expect<C: Codec>(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     loop {
+        codec.end_turn(out);
         stream.write_all(out).await?;
         out.clear();
         while let Some(decoded) = codec.decode(input, out)? {

@@ -232,6 +232,7 @@ impl<C: Codec> Connection<C> {
         (0..self.shared.plan.clients_each).for_each(|client| self.codec.lock(client, &mut out));
         let mut refusals = 0;
         loop {
+            self.codec.end_turn(&mut out);
             stream.write_all(&out).await?;
             out.clear();
             if stream.read_buf(&mut input).await? == 0 {
@@ -256,6 +257,7 @@ impl<C: Codec> Connection<C> {
                 self.lock_again(client, &mut out);
             }
             if self.parted == self.shared.plan.clients_each {
+                self.codec.end_turn(&mut out);
                 self.codec.close(&mut out);
                 stream.write_all(&out).await?;
                 return Ok(stream.shutdown().await?);

@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 
 use self::codec::Codec;
+use self::codec::echo::Echo;
 use self::codec::etcd::Etcd;
 use self::codec::lockhouse::Lockhouse;
 use self::codec::postgres::Postgres;
@@ -29,7 +30,8 @@ pub fn run(program: Option<&Path>, rounds: u32, only: &str) -> Result<Vec<Figure
     let mut figures = Vec::new();
     if ["js-seq", "js-1000", "js-1000-one"].into_iter().any(wanted) {
         let ours = lockhouse(&program, None, IN_MEMORY).start()?;
-        figures.extend(browser::run(&ours, rounds)?.into_iter().filter(|figure| wanted(figure.id())));
+        let echo = floor(None, &[])?.start()?;
+        figures.extend(browser::run(&ours, &echo, rounds)?.into_iter().filter(|figure| wanted(figure.id())));
     }
     if ["ws-64", "ws-64-oneway", "ws-mux", "server-handoff"].into_iter().any(wanted) {
         let servers = Servers::start(&program, pin()?)?;
@@ -46,6 +48,7 @@ struct Servers {
     redis: Server,
     postgres: Server,
     etcd: Server,
+    echo: Server,
 }
 
 impl Servers {
@@ -55,11 +58,12 @@ impl Servers {
             redis: redis(cpu, FORGETFUL)?.start()?,
             postgres: postgres(cpu)?.start()?,
             etcd: etcd(cpu)?.start()?,
+            echo: floor(Some(cpu), &[])?.start()?,
         })
     }
 
     fn benches(&self) -> [Bench<'_>; 4] {
-        let Self { ours, redis, postgres, etcd } = self;
+        let Self { ours, redis, postgres, etcd, echo } = self;
         let bench = |id, contenders| {
             let unit = if id == "server-handoff" { "hand-offs/s" } else { "pairs/CPU s" };
             Bench { id, unit, better: Better::Higher, contenders }
@@ -74,16 +78,17 @@ impl Servers {
                 "ws-64",
                 vec![
                     contender::<Lockhouse>("lockhouse", ours, separate),
-                    contender::<Redis>("Redis 7, 64 connections", redis, separate).target(1.4),
+                    contender::<Redis>("Redis 7, 64 connections", redis, separate).target(1.3),
                     contender::<Postgres>("PostgreSQL advisory locks", postgres, separate),
                     contender::<Etcd>("etcd v3lock", etcd, separate),
+                    contender::<Echo>("bare WebSocket echo", echo, separate),
                 ],
             ),
             bench(
                 "ws-64-oneway",
                 vec![
                     contender::<Lockhouse>("lockhouse", ours, oneway),
-                    contender::<Redis>("Redis 7, 64 connections", redis, separate).target(2.5),
+                    contender::<Redis>("Redis 7, 64 connections", redis, separate).target(2.2),
                     contender::<Redis>("Redis 7, 64 connections, unlock not awaited", redis, oneway),
                 ],
             ),
@@ -91,14 +96,14 @@ impl Servers {
                 "ws-mux",
                 vec![
                     contender::<Lockhouse>("lockhouse", ours, one_connection),
-                    contender::<Redis>("Redis 7, one connection", redis, one_connection).target(1.5),
+                    contender::<Redis>("Redis 7, one connection", redis, one_connection).target(1.8),
                 ],
             ),
             bench(
                 "server-handoff",
                 vec![
                     contender::<Lockhouse>("lockhouse", ours, one_name),
-                    contender::<Postgres>("PostgreSQL advisory locks", postgres, one_name).target(3.0),
+                    contender::<Postgres>("PostgreSQL advisory locks", postgres, one_name).target(2.5),
                     contender::<Redis>("Redis 7, polling with back-off", redis, back_off).target(30.0),
                     contender::<Etcd>("etcd v3lock", etcd, one_name).target(60.0),
                     contender::<Redis>("Redis 7, polling at once", redis, one_name),
@@ -151,14 +156,14 @@ pub(crate) fn lockhouse(program: &Path, cpu: Option<usize>, store: &[&'static st
 }
 
 /// The least of servers that speak as ours does; the arguments choose its work.
-pub(crate) fn floor(cpu: usize, doing: &[&'static str]) -> Result<Recipe> {
+pub(crate) fn floor(cpu: Option<usize>, doing: &[&'static str]) -> Result<Recipe> {
     Ok(Recipe {
         name: "floor",
         program: std::env::current_exe()?,
         args: [&["--floor", "{port}"], doing].concat(),
         user: None,
         prepare: None,
-        cpu: Some(cpu),
+        cpu,
         under: Vec::new(),
         stop_signal: Signal::TERM,
     })

@@ -280,16 +280,31 @@ var KNOWN_CODES = /* @__PURE__ */ new Set([
 var ProtocolError = class extends Error {
   name = "ProtocolError";
 };
-function parseFrame(data) {
+var BATCH_FRAMES = 1024;
+function parseMessage(data) {
   if (typeof data !== "string") throw new ProtocolError("a message that is not text");
-  let frame;
+  let message;
   try {
-    frame = JSON.parse(data);
+    message = JSON.parse(data);
   } catch {
     throw new ProtocolError("a message that is not JSON");
   }
-  if (typeof frame !== "object" || frame === null || Array.isArray(frame)) throw new ProtocolError("not a JSON object");
-  return frame;
+  if (!Array.isArray(message)) {
+    if (isObject(message)) return message;
+    throw new ProtocolError("not a JSON object");
+  }
+  if (message.length === 0 || message.length > BATCH_FRAMES) {
+    throw new ProtocolError(`an array of ${message.length} frames, which has 1 to ${BATCH_FRAMES}`);
+  }
+  return message;
+}
+function frameAt(message, index) {
+  const frame = message[index];
+  if (isObject(frame)) return frame;
+  throw new ProtocolError(`frame ${index} of the array is no JSON object`);
+}
+function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 function readWelcome(frame) {
   const limits = frame.limits;
@@ -890,6 +905,100 @@ var Backoff = class {
   }
 };
 
+// src/batch.ts
+var MESSAGE_BYTES = 65536;
+var BYTES_PER_UNIT = 3;
+var END_UNITS = 32;
+var BRISK_TURNS = 16;
+var BRISK_MS = 0.5;
+var QUIET_MICROTASKS = 8;
+var LONGEST_MICROTASKS = 64;
+var COMPANY_MS = 1;
+var Batch = class {
+  #user;
+  #isPage;
+  /** All frames but the brace of the last one. */
+  #text = "";
+  #frames = 0;
+  #lastSeq = 0;
+  #sinceMs = 0;
+  /** How many more microtasks must pass without a frame, and in all; 0 while none is waited for. */
+  #quiet = 0;
+  #left = 0;
+  #turnBeganMs = 0;
+  #briskTurns = 0;
+  constructor(user, isPage) {
+    this.#user = user;
+    this.#isPage = isPage;
+  }
+  /** Adds a frame, given without its closing brace. Returns false if the session has ended meanwhile. */
+  add(body, seq) {
+    const frame = seq > 0 ? `${body},"seq":${seq}` : body;
+    const isFull = (this.#text.length + frame.length + END_UNITS) * BYTES_PER_UNIT > MESSAGE_BYTES;
+    if (this.#frames > 0 && (isFull || this.#frames === BATCH_FRAMES) && !this.flush()) return false;
+    if (this.#frames === 0) this.#sinceMs = performance.now();
+    this.#text += this.#frames === 0 ? frame : `},${frame}`;
+    this.#frames += 1;
+    if (seq > 0) this.#lastSeq = seq;
+    this.#wait();
+    return true;
+  }
+  /** Whether nothing waits to be sent. */
+  get isEmpty() {
+    return this.#frames === 0;
+  }
+  /** What was added is not to wait, unless the program is brisk. */
+  hurry() {
+    if (!this.#isBrisk) this.flush();
+  }
+  /** A turn of the program begins: a task with a callback. */
+  turnBegins() {
+    this.#turnBeganMs = performance.now();
+  }
+  /** The turn is about to end, though microtasks may follow. */
+  turnEnds() {
+    if (this.#frames > 0) this.#wait();
+  }
+  /** Sends what was gathered. Returns false if the session has ended. */
+  flush() {
+    if (this.#frames === 0) return true;
+    const end = `${this.#text},"ack":${this.#user.received()}}`;
+    const message = this.#frames === 1 ? end : `[${end}]`;
+    const seq = this.#lastSeq;
+    this.clear();
+    return this.#user.send(message, seq);
+  }
+  /** Forgets what was gathered. */
+  clear() {
+    this.#text = "";
+    this.#frames = 0;
+    this.#lastSeq = 0;
+  }
+  get #isBrisk() {
+    return this.#briskTurns >= BRISK_TURNS;
+  }
+  #wait() {
+    if (this.#quiet === 0) {
+      queueMicrotask(this.#pass);
+      this.#left = LONGEST_MICROTASKS;
+    }
+    this.#quiet = this.#isBrisk ? QUIET_MICROTASKS : 1;
+  }
+  #pass = () => {
+    this.#quiet -= 1;
+    this.#left -= 1;
+    if (this.#quiet > 0 && this.#left > 0) {
+      queueMicrotask(this.#pass);
+      return;
+    }
+    this.#quiet = 0;
+    const nowMs = performance.now();
+    if (this.#isPage) this.#briskTurns = nowMs - this.#turnBeganMs < BRISK_MS ? this.#briskTurns + 1 : 0;
+    if (this.#isBrisk && this.#user.hasCompany() && nowMs - this.#sinceMs < COMPANY_MS) return;
+    this.flush();
+  };
+};
+
 // src/goodbye.ts
 var CLOSE_NORMAL = 1e3;
 var DIAL_TIMEOUT_MS = 1e4;
@@ -1083,6 +1192,7 @@ var Outbox = class {
 };
 
 // src/session.ts
+var IS_PAGE = "document" in globalThis;
 var ACK_AFTER = 64;
 var SILENT_HEARTBEATS = 3;
 var CLOSE_ABNORMAL = 1006;
@@ -1110,6 +1220,7 @@ var Session = class {
   /** By the monotonic clock. */
   #recoveredAtMs = 0;
   #outbox = new Outbox();
+  #batch;
   #unreported = 0;
   #heardAtMs = 0;
   /** When the session is to be resumed with another key, by the monotonic clock. */
@@ -1129,6 +1240,22 @@ var Session = class {
     this.#dial = dial;
     this.#keys = keys;
     this.#user = user;
+    this.#batch = new Batch(
+      {
+        send: (message, seq) => {
+          if (this.isOverdue()) return false;
+          this.#outbox.sent(seq);
+          this.#socket?.send(message);
+          return true;
+        },
+        received: () => {
+          this.#unreported = 0;
+          return this.#received;
+        },
+        hasCompany: () => user.hasTasks()
+      },
+      IS_PAGE
+    );
   }
   /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
   open() {
@@ -1142,8 +1269,12 @@ var Session = class {
   post(body) {
     if (!this.#identity || this.isOverdue()) return void 0;
     const seq = this.#outbox.add(body);
-    if (this.#greeted && seq <= this.#outbox.lastSeq) this.#transmit(body, seq);
+    if (this.#greeted && seq <= this.#outbox.lastSeq && !this.#transmit(body, seq)) return void 0;
     return new Posted(this.#outbox, seq);
+  }
+  /** What was posted is not to wait for what the program does next. */
+  hurry() {
+    this.#batch.hurry();
   }
   /**
    * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
@@ -1211,7 +1342,15 @@ var Session = class {
   }
   /** Says goodbye at the exit of the process, which leaves no time for anything else. */
   leave() {
-    if (this.#greeted) this.#transmit(BYE_BODY, 0);
+    if (this.#greeted) this.#sendAlone(BYE_BODY);
+  }
+  /** A task with a callback begins. */
+  turnBegins() {
+    this.#batch.turnBegins();
+  }
+  /** The callback has run: what it has sent goes, unless others are due. */
+  turnEnds() {
+    this.#batch.turnEnds();
   }
   get state() {
     return this.#state;
@@ -1267,34 +1406,61 @@ var Session = class {
     if (this.isOverdue()) return;
     this.#heardAtMs = performance.now();
     try {
-      const frame = parseFrame(data);
-      if (this.#greeted) this.#handle(frame);
-      else if (frame.type === "fatal") this.#lastFatal = readFatal(frame).message;
-      else this.#welcome(frame);
+      const message = parseMessage(data);
+      if (Array.isArray(message)) this.#takeAll(message);
+      else this.#takeOne(message);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       this.accuse(error);
     }
   }
+  /**
+   * Takes frames until the connection is turned away from. What they bring is handed on together, so that all
+   * tasks of a message are there before the first of them runs.
+   */
+  #takeAll(message) {
+    const socket = this.#socket;
+    const notices = [];
+    try {
+      for (let index = 0; index < message.length; index++) {
+        if (this.#socket !== socket || this.isOverdue()) break;
+        const notice = this.#take(frameAt(message, index));
+        if (notice) notices.push(notice);
+      }
+    } finally {
+      if (this.#socket === socket) this.#user.noticed(notices);
+    }
+  }
+  #takeOne(frame) {
+    const notice = this.#take(frame);
+    if (notice) this.#user.noticed([notice]);
+  }
+  #take(frame) {
+    if (this.#greeted) return this.#handle(frame);
+    if (frame.type === "fatal") this.#lastFatal = readFatal(frame).message;
+    else this.#welcome(frame);
+    return void 0;
+  }
+  /** What the frame brings, if it is for the program. */
   #handle(frame) {
     if (frame.ack != null) this.#acknowledged(count(frame, "ack"));
     switch (frame.type) {
       case "ping":
         this.#pinged(frame);
-        return;
+        return void 0;
       case "ack":
       case "closing":
-        return;
+        return void 0;
       case "fatal":
         this.#lastFatal = readFatal(frame).message;
-        return;
+        return void 0;
     }
     const notice = readNotice(frame);
     if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
     if (notice.type !== "snapshot") this.#countIn(frame);
     this.#backoff.reset();
-    this.#user.noticed(notice);
-    if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit(ACK_BODY, 0);
+    if (this.#unreported >= ACK_AFTER && this.#greeted && this.#batch.isEmpty) this.#sendAlone(ACK_BODY);
+    return notice;
   }
   #countIn(frame) {
     const due = this.#received + 1;
@@ -1342,7 +1508,7 @@ var Session = class {
   #resume(received) {
     if (!this.#outbox.acknowledge(received)) throw new ProtocolError(`received ${received}, which was never sent`);
     this.#outbox.dropUnnumbered();
-    for (const { body, seq } of this.#outbox.unacknowledged()) this.#transmit(body, seq);
+    for (const { body, seq } of this.#outbox.unacknowledged()) if (!this.#transmit(body, seq)) return;
     this.#flush();
     this.#user.resumed();
   }
@@ -1351,19 +1517,25 @@ var Session = class {
     this.#backoff.reset();
     this.#lease.answered(ping.answered);
     this.#lease.answerSent(ping.n);
-    this.#transmit(pongBody(ping.n), 0);
+    this.#sendAlone(pongBody(ping.n));
   }
   #acknowledged(seq) {
     if (!this.#outbox.acknowledge(seq)) throw new ProtocolError(`ack ${seq}, which was never sent`);
     this.#flush();
   }
   #flush() {
-    for (let next = this.#outbox.next(); next; next = this.#outbox.next()) this.#transmit(next.body, next.seq);
+    for (let next = this.#outbox.next(); next; next = this.#outbox.next()) {
+      if (!this.#transmit(next.body, next.seq)) return;
+    }
   }
+  /** Returns false if the session has ended meanwhile. */
   #transmit(body, seq) {
+    return this.#batch.add(body, seq);
+  }
+  /** Sends an unnumbered frame by itself, so that the server finds it wherever it waits. */
+  #sendAlone(body) {
     this.#unreported = 0;
-    this.#outbox.sent(seq);
-    this.#socket?.send(body + frameTail(seq, this.#received));
+    this.#socket?.send(body + frameTail(0, this.#received));
   }
   #closed(code) {
     const wasGreeted = this.#greeted;
@@ -1409,6 +1581,7 @@ var Session = class {
   /** Turns away from the present connection, and closes it if a code is given. */
   #hangUp(code) {
     const socket = this.#socket;
+    this.#batch.clear();
     this.#socket = void 0;
     this.#greeted = false;
     clearTimeout(this.#dialTimer);
@@ -1495,20 +1668,23 @@ var TaskQueue = class {
     this.#handle = handle;
   }
   /**
-   * Handles the item now if this turn has handled none yet, else in a later task. Must be called from a
-   * task's top level.
+   * Handles the items, the first one now if this turn has handled none yet, else in a later task, as the
+   * others. All tasks are scheduled before that, so that what it schedules comes behind them. Must be called
+   * from a task's top level.
    */
-  now(item) {
-    if (this.#turnTaken || this.#waiting.length > 0) {
-      this.later(item);
-      return;
-    }
-    this.#take(item);
+  now(items) {
+    const isFree = !this.#turnTaken && this.#waiting.length === 0;
+    for (let index = isFree ? 1 : 0; index < items.length; index++) this.later(items[index]);
+    if (isFree && items.length > 0) this.#take(items[0]);
   }
   /** Handles the item in a later task. */
   later(item) {
     this.#waiting.push(item);
-    if (this.#waiting.length === 1) scheduleTask(this.#next);
+    scheduleTask(this.#next);
+  }
+  /** Whether no item waits. */
+  get isEmpty() {
+    return this.#waiting.length === 0;
   }
   /** Forgets the items that have not been handled, and returns them. */
   clear() {
@@ -1516,9 +1692,7 @@ var TaskQueue = class {
   }
   #next = () => {
     const item = this.#waiting.shift();
-    if (item === void 0) return;
-    if (this.#waiting.length > 0) scheduleTask(this.#next);
-    this.#take(item);
+    if (item !== void 0) this.#take(item);
   };
   #take(item) {
     this.#turnTaken = true;
@@ -1554,7 +1728,11 @@ var Agent = class {
   #clientId;
   #session;
   /** The notices of the present session, to be obeyed; forgotten with the session. */
-  #tasks = new TaskQueue((notice) => this.#obey(notice));
+  #tasks = new TaskQueue((notice) => {
+    this.#session.turnBegins();
+    this.#obey(notice);
+    this.#session.turnEnds();
+  });
   /** Steps that concern no session. */
   #turns = new TaskQueue((step) => step());
   #user;
@@ -1573,7 +1751,8 @@ var Agent = class {
       resumed: () => this.#askQueriesAnew(),
       succeeded: (former) => this.#keepLocks(former),
       ended: (reason, failure2) => this.#endAll(reason, failure2),
-      noticed: (notice) => this.#tasks.now(notice),
+      noticed: (notices) => this.#tasks.now(notices),
+      hasTasks: () => !this.#tasks.isEmpty,
       identified: (identity) => user.identified(identity),
       stateChanged: (state) => user.stateChanged(state),
       unreachable: (why, isLast) => user.unreachable(why, isLast)
@@ -1713,7 +1892,7 @@ var Agent = class {
     const request = this.#open.get(id);
     if (!request) {
       if (id > this.#lastId) this.#session.accuse(new ProtocolError(`granted: id ${id} was never asked for`));
-      else this.#session.post(releaseBody(id));
+      else this.#postRelease(id);
       return;
     }
     if (request.kind === "request" && !request.hold) this.#start(request, notice);
@@ -1725,7 +1904,7 @@ var Agent = class {
     const { signal } = request.ask;
     if (signal?.aborted) {
       this.#close(request);
-      this.#session.post(releaseBody(request.id));
+      this.#postRelease(request.id);
       request.reject(signal.reason);
       return;
     }
@@ -1758,7 +1937,7 @@ var Agent = class {
   #release(request, hold) {
     if (this.#isOver(request, hold)) return false;
     this.#close(request);
-    this.#session.post(releaseBody(request.id));
+    this.#postRelease(request.id);
     return true;
   }
   /** Whether the lock is lost; it is lost here if its longest hold is over, whatever the server says. */
@@ -1767,7 +1946,7 @@ var Agent = class {
     const { maxHold } = request.ask;
     const isOpen = this.#open.get(request.id) === request;
     if (!isOpen || maxHold === void 0 || elapsedMs(hold.grantedAt) < maxHold) return false;
-    this.#session.post(releaseBody(request.id));
+    this.#postRelease(request.id);
     this.#reportLoss([request], "expired");
     return true;
   }
@@ -1785,6 +1964,10 @@ var Agent = class {
   #lose(id, reason) {
     const request = this.#open.get(id);
     if (request?.kind === "request" && request.hold) this.#reportLoss([request], reason);
+  }
+  #postRelease(id) {
+    this.#session.post(releaseBody(id));
+    this.#session.hurry();
   }
   #join() {
     this.#isJoined = this.#session.post(joinBody(this.#number, this.#clientId)) !== void 0;
@@ -2162,7 +2345,7 @@ var AlreadyAssignedError = class extends ProblemError {
   }
 };
 var ClaimLostError = class extends ProblemError {
-  /** To whom the resource is assigned, if a newer claim was made final. */
+  /** To whom the resource is assigned, if the other claim was made final. */
   claimant;
   constructor(code, status, message, body) {
     super(code, status, message);
@@ -2406,10 +2589,11 @@ var CONCLUSIVE = /* @__PURE__ */ new Set([
   "not_found"
 ]);
 var NO_CONNECTION = /* @__PURE__ */ new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
+var BAD_PORT = "bad port";
 function hadConnection(error) {
   const { cause } = error instanceof Error ? error : {};
-  const { code, syscall } = typeof cause === "object" && cause !== null ? cause : {};
-  return !NO_CONNECTION.has(String(code)) && syscall !== "connect";
+  const { code, syscall, message } = typeof cause === "object" && cause !== null ? cause : {};
+  return !NO_CONNECTION.has(String(code)) && syscall !== "connect" && message !== BAD_PORT;
 }
 function beforeAbort(value, signal) {
   if (!(value instanceof Promise)) return value;
@@ -2487,7 +2671,8 @@ var DEFAULT_BUCKET = "default";
 var PARAMETERS = ["bucket", "partition"];
 function serverUrl(address) {
   const text2 = String(address);
-  if (!URL.canParse(text2)) throw broken("url", masked(text2), "an absolute URL");
+  if (!URL.canParse(text2))
+    throw broken("url", masked(text2), "an absolute URL, with a number up to 65535 as its port if it has one");
   const url = new URL(text2);
   const protocol = SOCKET_PROTOCOLS[url.protocol];
   if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);

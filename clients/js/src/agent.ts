@@ -83,7 +83,11 @@ export class Agent {
   readonly #clientId: string;
   readonly #session: Session;
   /** The notices of the present session, to be obeyed; forgotten with the session. */
-  readonly #tasks = new TaskQueue<Notice>((notice) => this.#obey(notice));
+  readonly #tasks = new TaskQueue<Notice>((notice) => {
+    this.#session.turnBegins();
+    this.#obey(notice);
+    this.#session.turnEnds();
+  });
   /** Steps that concern no session. */
   readonly #turns = new TaskQueue<() => void>((step) => step());
   readonly #user: AgentUser;
@@ -103,7 +107,8 @@ export class Agent {
       resumed: () => this.#askQueriesAnew(),
       succeeded: (former) => this.#keepLocks(former),
       ended: (reason, failure) => this.#endAll(reason, failure),
-      noticed: (notice) => this.#tasks.now(notice),
+      noticed: (notices) => this.#tasks.now(notices),
+      hasTasks: () => !this.#tasks.isEmpty,
       identified: (identity) => user.identified(identity),
       stateChanged: (state) => user.stateChanged(state),
       unreachable: (why, isLast) => user.unreachable(why, isLast),
@@ -258,7 +263,7 @@ export class Agent {
     const request = this.#open.get(id);
     if (!request) {
       if (id > this.#lastId) this.#session.accuse(new ProtocolError(`granted: id ${id} was never asked for`));
-      else this.#session.post(releaseBody(id));
+      else this.#postRelease(id);
       return;
     }
     if (request.kind === 'request' && !request.hold) this.#start(request, notice);
@@ -272,7 +277,7 @@ export class Agent {
     if (signal?.aborted) {
       // Where no abort algorithm could be added, the listener may not have run yet.
       this.#close(request);
-      this.#session.post(releaseBody(request.id));
+      this.#postRelease(request.id);
       request.reject(signal.reason);
       return;
     }
@@ -307,7 +312,7 @@ export class Agent {
   #release(request: Request, hold: Hold): boolean {
     if (this.#isOver(request, hold)) return false;
     this.#close(request);
-    this.#session.post(releaseBody(request.id));
+    this.#postRelease(request.id);
     return true;
   }
 
@@ -317,7 +322,7 @@ export class Agent {
     const { maxHold } = request.ask;
     const isOpen = this.#open.get(request.id) === request;
     if (!isOpen || maxHold === undefined || elapsedMs(hold.grantedAt) < maxHold) return false;
-    this.#session.post(releaseBody(request.id));
+    this.#postRelease(request.id);
     this.#reportLoss([request], 'expired');
     return true;
   }
@@ -338,6 +343,11 @@ export class Agent {
     const request = this.#open.get(id);
     // A lock that was released meanwhile ended well, whatever became of it on the server.
     if (request?.kind === 'request' && request.hold) this.#reportLoss([request], reason);
+  }
+
+  #postRelease(id: number): void {
+    this.#session.post(releaseBody(id));
+    this.#session.hurry();
   }
 
   #join(): void {

@@ -237,7 +237,10 @@ const BAD_PORT = 'bad port';
 /** Whether there may have been a connection when fetch failed like that. Browsers do not tell. */
 function hadConnection(error: unknown): boolean {
   const { cause } = error instanceof Error ? error : {};
-  const { code, syscall, message } = (typeof cause === 'object' && cause !== null ? cause : {}) as Record<string, unknown>;
+  const { code, syscall, message } = (typeof cause === 'object' && cause !== null ? cause : {}) as Record<
+    string,
+    unknown
+  >;
   return !NO_CONNECTION.has(String(code)) && syscall !== 'connect' && message !== BAD_PORT;
 }
 

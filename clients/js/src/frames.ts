@@ -72,17 +72,37 @@ export class ProtocolError extends Error {
   override readonly name = 'ProtocolError';
 }
 
-/** Reads a message as a frame. */
-export function parseFrame(data: unknown): RawFrame {
+/** The most frames of a message. */
+export const BATCH_FRAMES = 1_024;
+
+/** Reads a message: a frame, or an array whose frames are still to be looked at. */
+export function parseMessage(data: unknown): RawFrame | readonly unknown[] {
   if (typeof data !== 'string') throw new ProtocolError('a message that is not text');
-  let frame: unknown;
+  let message: unknown;
   try {
-    frame = JSON.parse(data);
+    message = JSON.parse(data);
   } catch {
     throw new ProtocolError('a message that is not JSON');
   }
-  if (typeof frame !== 'object' || frame === null || Array.isArray(frame)) throw new ProtocolError('not a JSON object');
-  return frame as RawFrame;
+  if (!Array.isArray(message)) {
+    if (isObject(message)) return message;
+    throw new ProtocolError('not a JSON object');
+  }
+  if (message.length === 0 || message.length > BATCH_FRAMES) {
+    throw new ProtocolError(`an array of ${message.length} frames, which has 1 to ${BATCH_FRAMES}`);
+  }
+  return message;
+}
+
+/** The frame at that place of an array. */
+export function frameAt(message: readonly unknown[], index: number): RawFrame {
+  const frame = message[index];
+  if (isObject(frame)) return frame;
+  throw new ProtocolError(`frame ${index} of the array is no JSON object`);
+}
+
+function isObject(value: unknown): value is RawFrame {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 export function readWelcome(frame: RawFrame): Welcome {

@@ -1,11 +1,13 @@
 import { Backoff } from './backoff.js';
+import { Batch } from './batch.js';
 import { ACK_BODY, BYE_BODY, frameTail, helloText, type Identity, pongBody } from './bodies.js';
 import { domError, type LossReason } from './errors.js';
 import {
   count,
+  frameAt,
   type Notice,
   ProtocolError,
-  parseFrame,
+  parseMessage,
   type RawFrame,
   readFatal,
   readNotice,
@@ -37,7 +39,10 @@ export interface SessionUser {
    * again.
    */
   ended(reason: LossReason, failure?: Error): void;
-  noticed(notice: Notice): void;
+  /** These came together, in this order. */
+  noticed(notices: readonly Notice[]): void;
+  /** Whether notices wait for their tasks. */
+  hasTasks(): boolean;
   /** A session has begun or goes on, or there is none any more. */
   identified(identity: Identity | undefined): void;
   stateChanged(state: ConnectionState): void;
@@ -45,6 +50,8 @@ export interface SessionUser {
   unreachable(why: string, isLast: boolean): void;
 }
 
+/** A page has a thread of its own, which no other thread keeps waiting. */
+const IS_PAGE = 'document' in globalThis;
 const ACK_AFTER = 64;
 const SILENT_HEARTBEATS = 3;
 
@@ -84,6 +91,7 @@ export class Session {
   /** By the monotonic clock. */
   #recoveredAtMs = 0;
   #outbox = new Outbox();
+  readonly #batch: Batch;
   #unreported = 0;
   #heardAtMs = 0;
   /** When the session is to be resumed with another key, by the monotonic clock. */
@@ -103,6 +111,22 @@ export class Session {
     this.#dial = dial;
     this.#keys = keys;
     this.#user = user;
+    this.#batch = new Batch(
+      {
+        send: (message, seq) => {
+          if (this.isOverdue()) return false;
+          this.#outbox.sent(seq);
+          this.#socket?.send(message);
+          return true;
+        },
+        received: () => {
+          this.#unreported = 0;
+          return this.#received;
+        },
+        hasCompany: () => user.hasTasks(),
+      },
+      IS_PAGE,
+    );
   }
 
   /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
@@ -118,8 +142,13 @@ export class Session {
   post(body: string): Posted | undefined {
     if (!this.#identity || this.isOverdue()) return undefined;
     const seq = this.#outbox.add(body);
-    if (this.#greeted && seq <= this.#outbox.lastSeq) this.#transmit(body, seq);
+    if (this.#greeted && seq <= this.#outbox.lastSeq && !this.#transmit(body, seq)) return undefined;
     return new Posted(this.#outbox, seq);
+  }
+
+  /** What was posted is not to wait for what the program does next. */
+  hurry(): void {
+    this.#batch.hurry();
   }
 
   /**
@@ -197,7 +226,17 @@ export class Session {
 
   /** Says goodbye at the exit of the process, which leaves no time for anything else. */
   leave(): void {
-    if (this.#greeted) this.#transmit(BYE_BODY, 0);
+    if (this.#greeted) this.#sendAlone(BYE_BODY);
+  }
+
+  /** A task with a callback begins. */
+  turnBegins(): void {
+    this.#batch.turnBegins();
+  }
+
+  /** The callback has run: what it has sent goes, unless others are due. */
+  turnEnds(): void {
+    this.#batch.turnEnds();
   }
 
   get state(): ConnectionState {
@@ -263,35 +302,66 @@ export class Session {
     if (this.isOverdue()) return;
     this.#heardAtMs = performance.now();
     try {
-      const frame = parseFrame(data);
-      if (this.#greeted) this.#handle(frame);
-      else if (frame.type === 'fatal') this.#lastFatal = readFatal(frame).message;
-      else this.#welcome(frame);
+      const message = parseMessage(data);
+      if (Array.isArray(message)) this.#takeAll(message);
+      else this.#takeOne(message as RawFrame);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       this.accuse(error);
     }
   }
 
-  #handle(frame: RawFrame): void {
+  /**
+   * Takes frames until the connection is turned away from. What they bring is handed on together, so that all
+   * tasks of a message are there before the first of them runs.
+   */
+  #takeAll(message: readonly unknown[]): void {
+    const socket = this.#socket;
+    const notices: Notice[] = [];
+    try {
+      for (let index = 0; index < message.length; index++) {
+        if (this.#socket !== socket || this.isOverdue()) break;
+        const notice = this.#take(frameAt(message, index));
+        if (notice) notices.push(notice);
+      }
+    } finally {
+      if (this.#socket === socket) this.#user.noticed(notices);
+    }
+  }
+
+  #takeOne(frame: RawFrame): void {
+    const notice = this.#take(frame);
+    if (notice) this.#user.noticed([notice]);
+  }
+
+  #take(frame: RawFrame): Notice | undefined {
+    if (this.#greeted) return this.#handle(frame);
+    if (frame.type === 'fatal') this.#lastFatal = readFatal(frame).message;
+    else this.#welcome(frame);
+    return undefined;
+  }
+
+  /** What the frame brings, if it is for the program. */
+  #handle(frame: RawFrame): Notice | undefined {
     if (frame.ack != null) this.#acknowledged(count(frame, 'ack'));
     switch (frame.type) {
       case 'ping':
         this.#pinged(frame);
-        return;
+        return undefined;
       case 'ack':
       case 'closing':
-        return;
+        return undefined;
       case 'fatal':
         this.#lastFatal = readFatal(frame).message;
-        return;
+        return undefined;
     }
     const notice = readNotice(frame);
     if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
     if (notice.type !== 'snapshot') this.#countIn(frame);
     this.#backoff.reset();
-    this.#user.noticed(notice);
-    if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit(ACK_BODY, 0);
+    // What is gathered acknowledges it, too.
+    if (this.#unreported >= ACK_AFTER && this.#greeted && this.#batch.isEmpty) this.#sendAlone(ACK_BODY);
+    return notice;
   }
 
   #countIn(frame: RawFrame): void {
@@ -343,7 +413,7 @@ export class Session {
   #resume(received: number): void {
     if (!this.#outbox.acknowledge(received)) throw new ProtocolError(`received ${received}, which was never sent`);
     this.#outbox.dropUnnumbered();
-    for (const { body, seq } of this.#outbox.unacknowledged()) this.#transmit(body, seq);
+    for (const { body, seq } of this.#outbox.unacknowledged()) if (!this.#transmit(body, seq)) return;
     this.#flush();
     this.#user.resumed();
   }
@@ -353,7 +423,7 @@ export class Session {
     this.#backoff.reset();
     this.#lease.answered(ping.answered);
     this.#lease.answerSent(ping.n);
-    this.#transmit(pongBody(ping.n), 0);
+    this.#sendAlone(pongBody(ping.n));
   }
 
   #acknowledged(seq: number): void {
@@ -362,13 +432,20 @@ export class Session {
   }
 
   #flush(): void {
-    for (let next = this.#outbox.next(); next; next = this.#outbox.next()) this.#transmit(next.body, next.seq);
+    for (let next = this.#outbox.next(); next; next = this.#outbox.next()) {
+      if (!this.#transmit(next.body, next.seq)) return;
+    }
   }
 
-  #transmit(body: string, seq: number): void {
+  /** Returns false if the session has ended meanwhile. */
+  #transmit(body: string, seq: number): boolean {
+    return this.#batch.add(body, seq);
+  }
+
+  /** Sends an unnumbered frame by itself, so that the server finds it wherever it waits. */
+  #sendAlone(body: string): void {
     this.#unreported = 0;
-    this.#outbox.sent(seq);
-    this.#socket?.send(body + frameTail(seq, this.#received));
+    this.#socket?.send(body + frameTail(0, this.#received));
   }
 
   #closed(code: number): void {
@@ -419,6 +496,7 @@ export class Session {
   /** Turns away from the present connection, and closes it if a code is given. */
   #hangUp(code?: number): void {
     const socket = this.#socket;
+    this.#batch.clear();
     this.#socket = undefined;
     this.#greeted = false;
     clearTimeout(this.#dialTimer);

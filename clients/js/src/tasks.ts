@@ -15,21 +15,25 @@ export class TaskQueue<T> {
   }
 
   /**
-   * Handles the item now if this turn has handled none yet, else in a later task. Must be called from a
-   * task's top level.
+   * Handles the items, the first one now if this turn has handled none yet, else in a later task, as the
+   * others. All tasks are scheduled before that, so that what it schedules comes behind them. Must be called
+   * from a task's top level.
    */
-  now(item: T): void {
-    if (this.#turnTaken || this.#waiting.length > 0) {
-      this.later(item);
-      return;
-    }
-    this.#take(item);
+  now(items: readonly T[]): void {
+    const isFree = !this.#turnTaken && this.#waiting.length === 0;
+    for (let index = isFree ? 1 : 0; index < items.length; index++) this.later(items[index] as T);
+    if (isFree && items.length > 0) this.#take(items[0] as T);
   }
 
   /** Handles the item in a later task. */
   later(item: T): void {
     this.#waiting.push(item);
-    if (this.#waiting.length === 1) scheduleTask(this.#next);
+    scheduleTask(this.#next);
+  }
+
+  /** Whether no item waits. */
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0;
   }
 
   /** Forgets the items that have not been handled, and returns them. */
@@ -39,9 +43,7 @@ export class TaskQueue<T> {
 
   readonly #next = (): void => {
     const item = this.#waiting.shift();
-    if (item === undefined) return;
-    if (this.#waiting.length > 0) scheduleTask(this.#next);
-    this.#take(item);
+    if (item !== undefined) this.#take(item);
   };
 
   #take(item: T): void {

@@ -18,7 +18,8 @@ const PARAMETERS = ['bucket', 'partition'];
 export function serverUrl(address: string | URL): URL {
   // Unlike a template, this takes a symbol, too, and the error names it.
   const text = String(address);
-  if (!URL.canParse(text)) throw broken('url', masked(text), 'an absolute URL, with a number up to 65535 as its port if it has one');
+  if (!URL.canParse(text))
+    throw broken('url', masked(text), 'an absolute URL, with a number up to 65535 as its port if it has one');
   const url = new URL(text);
   const protocol = SOCKET_PROTOCOLS[url.protocol];
   if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);

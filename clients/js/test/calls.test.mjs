@@ -439,7 +439,12 @@ describe('the error for a problem', () => {
   });
 
   test('of a server that does not listen says that nothing has happened', async (t) => {
-    for (const why of [{ code: 'ECONNREFUSED' }, { code: 'ENOTFOUND' }, { code: 'EHOSTUNREACH', syscall: 'connect' }, { message: 'bad port' }]) {
+    for (const why of [
+      { code: 'ECONNREFUSED' },
+      { code: 'ENOTFOUND' },
+      { code: 'EHOSTUNREACH', syscall: 'connect' },
+      { message: 'bad port' },
+    ]) {
       const cause = new TypeError('fetch failed', { cause: why });
       const { client } = await scriptedApi(t, { fetch: () => Promise.reject(cause) });
       await assert.rejects(claim(client, { timeout: 1 }), { name: 'UnreachableError', code: 'unreachable', cause });

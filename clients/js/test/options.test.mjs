@@ -63,11 +63,7 @@ describe('options and addresses that cannot be meant', () => {
 
   for (const [title, url, error] of [
     ['a port that is none', 'http://127.0.0.1:7420x', refused('url', '"http://127.0.0.1:7420x"', ABSOLUTE)],
-    [
-      'a port that is too high',
-      'http://127.0.0.1:74200',
-      refused('url', '"http://127.0.0.1:74200"', ABSOLUTE),
-    ],
+    ['a port that is too high', 'http://127.0.0.1:74200', refused('url', '"http://127.0.0.1:74200"', ABSOLUTE)],
     ['the port 0', 'http://127.0.0.1:0', refused('url', '"http://127.0.0.1:0"', 'one with a port from 1 to 65535')],
     ['a password', 'http://me:hush@peer.example/', refused('url', '"http://***@peer.example/"', URL_RULE)],
     ['a user', 'wss://me@peer.example/', refused('url', '"wss://***@peer.example/"', URL_RULE)],

@@ -34,7 +34,10 @@ function clock(t) {
   };
 }
 
-const said = (server) => server.frames.slice(1).filter(({ type }) => type !== 'pong' && type !== 'ack');
+const said = async (server) => {
+  await turn();
+  return server.frames.slice(1).filter(({ type }) => type !== 'pong' && type !== 'ack');
+};
 
 describe('a lock over a restart of the server', () => {
   test('is reclaimed with what its grant said, and goes on with the same token', async (t) => {
@@ -57,12 +60,14 @@ describe('a lock over a restart of the server', () => {
       seq: 2,
       ack: 0,
     });
+    await turn();
     assert.deepEqual([server.frames[1].type, server.frames[1].clientId], ['join', 'me']);
     server.send({ type: 'granted', seq: 1, id: 2, token: 7, ticket: 't7b' });
     await turn();
     assert.deepEqual([lock.fencingToken, lock.signal.aborted], [7, false]);
     release('done');
     assert.equal(await released, 'done');
+    await turn();
     assert.deepEqual(kinds([server.frames.at(-1)]), [['release', 3, 2]]);
   });
 
@@ -72,7 +77,7 @@ describe('a lock over a restart of the server', () => {
     opened.server.cut();
     const server = await opened.peer.connection();
     server.welcome({ resumed: true, received: 2, reclaims: true });
-    assert.deepEqual(said(server), []);
+    assert.deepEqual(await said(server), []);
     assert.equal(lock.fencingToken, 7);
   });
 
@@ -86,7 +91,7 @@ describe('a lock over a restart of the server', () => {
       const { released } = await hold(opened, 'a', 7, 1, { ticket: 't7' });
       const server = await restart(opened, fields);
       await assert.rejects(released, { name: 'AbortError', reason: 'terminated' });
-      assert.deepEqual(kinds(said(server)), [['join', 1, undefined]]);
+      assert.deepEqual(kinds(await said(server)), [['join', 1, undefined]]);
     });
   }
 
@@ -124,7 +129,7 @@ describe('a lock over a restart of the server', () => {
       const query = { type: 'error', seq: 2, id: 2, code: 'internal', message: 'the query failed' };
       const server = restartInOneTurn(t, opened, query, { seq: 3, ...notice });
       await assert.rejects(released, { name: 'AbortError', reason });
-      assert.deepEqual(kinds(said(server)), [['join', 1, undefined]]);
+      assert.deepEqual(kinds(await said(server)), [['join', 1, undefined]]);
     });
   }
 
@@ -139,7 +144,7 @@ describe('a lock over a restart of the server', () => {
       { type: 'granted', seq: 1, id: 1, token: 7, ticket: 't7' },
       { type: 'granted', seq: 2, id: 2, token: 8, ticket: 't8' },
     );
-    assert.deepEqual(kinds(said(server)), [
+    assert.deepEqual(kinds(await said(server)), [
       ['join', 1, undefined],
       ['reclaim', 2, 3],
       ['request', 3, 4],
@@ -161,7 +166,7 @@ describe('a lock over a restart of the server', () => {
     assert.equal(await released, 'done');
     const server = await opened.peer.connection();
     server.welcome({ session: 's2', epoch: 'e2', reclaims: true });
-    assert.deepEqual(kinds(said(server)), [['join', 1, undefined]]);
+    assert.deepEqual(kinds(await said(server)), [['join', 1, undefined]]);
   });
 
   test('whose release was sent but never acknowledged is not reclaimed', async (t) => {
@@ -171,7 +176,7 @@ describe('a lock over a restart of the server', () => {
     assert.equal(await released, 'done');
     await opened.server.next('release');
     const server = await restart(opened);
-    assert.deepEqual(kinds(said(server)), [['join', 1, undefined]]);
+    assert.deepEqual(kinds(await said(server)), [['join', 1, undefined]]);
   });
 
   test('whose callback ends before the answer is over: a release follows the reclaim', async (t) => {
@@ -180,7 +185,7 @@ describe('a lock over a restart of the server', () => {
     const { server } = await restartAndReclaim(opened);
     release('done');
     assert.equal(await released, 'done');
-    assert.deepEqual(kinds(said(server)), [
+    assert.deepEqual(kinds(await said(server)), [
       ['join', 1, undefined],
       ['reclaim', 2, 2],
       ['release', 3, 2],
@@ -203,6 +208,7 @@ describe('the deadline of the former session', () => {
     assert.throws(() => lock.fencingToken, { name: 'AbortError', reason: 'expired' });
     await assert.rejects(released, { name: 'AbortError', reason: 'expired' });
     server.send({ type: 'granted', seq: 1, id: 2, token: 7, ticket: 't7b' });
+    await turn();
     assert.deepEqual(kinds([server.frames.at(-1)]), [['release', 3, 2]], 'a grant that comes too late is released');
     assert.equal(server.closeCode, undefined, 'the new session goes on');
   });
@@ -220,6 +226,7 @@ describe('the deadline of the former session', () => {
     server.send({ type: 'granted', seq: 1, id: 2, token: 7, ticket: 't7b' });
     await assert.rejects(released, { name: 'AbortError', reason: 'expired' });
     assert.equal(lock.signal.aborted, true);
+    await turn();
     assert.equal(server.frames.at(-1).type, 'release');
   });
 
@@ -255,7 +262,7 @@ describe('the deadline of the former session', () => {
     await assert.rejects(released, { name: 'AbortError', reason: 'expired' });
     const server = await opened.peer.connection();
     server.welcome({ session: 's3', epoch: 'e2', reclaims: true });
-    assert.deepEqual(kinds(said(server)), [['join', 1, undefined]]);
+    assert.deepEqual(kinds(await said(server)), [['join', 1, undefined]]);
   });
 
   test('is over when a listener of another loss has taken too long: the lock is not reclaimed', async (t) => {
@@ -267,7 +274,7 @@ describe('the deadline of the former session', () => {
     const next = await restart(opened);
     await assert.rejects(released, { name: 'AbortError', reason: 'expired' });
     assert.deepEqual(
-      said(next).filter(({ type }) => type === 'reclaim'),
+      (await said(next)).filter(({ type }) => type === 'reclaim'),
       [],
     );
   });
@@ -355,7 +362,7 @@ describe('more that ends before the answer', () => {
     const again = await opened.peer.connection();
     assert.deepEqual(again.hello.resume, { session: 's2', secret: 'hush', received: 0 });
     again.welcome({ session: 's2', epoch: 'e2', reclaims: true, resumed: true, received: 1 });
-    assert.deepEqual(kinds(said(again)), [['reclaim', 2, 2]]);
+    assert.deepEqual(kinds(await said(again)), [['reclaim', 2, 2]]);
     again.send({ type: 'granted', seq: 1, id: 2, token: 7, ticket: 't7b' });
     await turn();
     assert.equal(lock.fencingToken, 7);
@@ -402,7 +409,7 @@ describe('more that ends before the answer', () => {
     const young = await hold(second, 'b', 8, 1, { ticket: 't8' });
     const third = await restart(second, { session: 's3', epoch: 'e3' });
     assert.deepEqual(
-      said(third).map(({ type, name }) => [type, name]),
+      (await said(third)).map(({ type, name }) => [type, name]),
       [
         ['join', undefined],
         ['reclaim', 'a'],
@@ -432,7 +439,7 @@ describe('more that ends before the answer', () => {
       await assert.rejects(released, { name: 'AbortError', reason });
       const next = await opened.peer.connection();
       next.welcome({ session: 's3', epoch: 'e3', reclaims: true });
-      assert.deepEqual(kinds(said(next)), [['join', 1, undefined]]);
+      assert.deepEqual(kinds(await said(next)), [['join', 1, undefined]]);
     });
   }
 
@@ -460,7 +467,7 @@ describe('more that ends before the answer', () => {
     without.lock.signal.addEventListener('abort', () => opened.client.close());
     const server = await restart(opened);
     await assert.rejects(released, { reason: 'terminated' });
-    assert.deepEqual(said(server), []);
+    assert.deepEqual(await said(server), []);
   });
 });
 
@@ -479,7 +486,8 @@ describe('what else a restart changes', () => {
     const last = locks.request('last', { ifAvailable: true }, (given) => given);
     const server = await restart(opened);
     await assert.rejects(steal, /outcome unknown/);
-    const names = said(server).map(({ type, seq, id, name }) => [type, seq, id, name]);
+    await turn();
+    const names = (await said(server)).map(({ type, seq, id, name }) => [type, seq, id, name]);
     assert.deepEqual(names, [
       ['join', 1, undefined, undefined],
       ['reclaim', 2, 7, 'a'],
@@ -501,7 +509,7 @@ describe('what else a restart changes', () => {
     without.lock.signal.addEventListener('abort', () => opened.locks.request('again', forever).catch(() => {}));
     const server = await restart(opened);
     assert.deepEqual(
-      said(server).map(({ type, name }) => [type, name]),
+      (await said(server)).map(({ type, name }) => [type, name]),
       [
         ['join', undefined],
         ['reclaim', 'b'],
@@ -518,7 +526,7 @@ describe('what else a restart changes', () => {
     const server = await restart(opened);
     controller.abort('no');
     await assert.rejects(pending, (reason) => reason === 'no');
-    assert.deepEqual(kinds(said(server)), [
+    assert.deepEqual(kinds(await said(server)), [
       ['join', 1, undefined],
       ['reclaim', 2, 3],
       ['request', 3, 4],
@@ -532,6 +540,7 @@ describe('what else a restart changes', () => {
     await opened.server.next('join');
     await hold(opened, 'a', 7, 2, { ticket: 't7' });
     const { server, reclaim } = await restartAndReclaim(opened);
+    await turn();
     assert.deepEqual([server.frames[1].agent, reclaim.agent], [2, 2]);
   });
 

@@ -16,6 +16,7 @@ describe('resume', () => {
     const server = await opened.peer.connection();
     assert.deepEqual(server.hello.resume, { session: 's1', secret: 'hush', received: 1 });
     server.welcome({ resumed: true, received: 2 });
+    await turn();
     const again = server.frames.slice(1);
     assert.deepEqual(kinds(again), [
       ['request', 3, 2],
@@ -36,6 +37,7 @@ describe('resume', () => {
     assert.equal(lock.signal.aborted, false);
     release('still mine');
     assert.equal(await released, 'still mine');
+    await turn();
     assert.deepEqual(kinds(server.frames.slice(1)), [['release', 3, 1]]);
   });
 
@@ -61,6 +63,7 @@ describe('resume', () => {
     const steal = locks.request('stolen', { steal: true }, () => {});
     const query = locks.query();
     const last = locks.request('last', { ifAvailable: true }, (given) => given);
+    await turn();
     opened.server.cut();
     const server = await opened.peer.connection();
     const { signal } = lock;
@@ -69,6 +72,7 @@ describe('resume', () => {
     assert.deepEqual([signal.aborted, signal.reason.reason], [true, 'terminated']);
     assert.throws(() => lock.fencingToken, { name: 'AbortError' });
     await assert.rejects(steal, /outcome unknown/);
+    await turn();
     assert.deepEqual(kinds(server.frames.slice(1)), [
       ['join', 1, undefined],
       ['request', 2, 2],
@@ -151,6 +155,7 @@ describe('resume', () => {
       server.welcome({ resumed: true, received: 5 });
     }
     assert.deepEqual(await Promise.all(requests), [1, 2, 3, 4]);
+    await turn();
     const releases = server.frames.filter(({ type }) => type === 'release');
     assert.deepEqual(
       kinds(releases),

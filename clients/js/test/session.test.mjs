@@ -25,6 +25,7 @@ describe('opening', () => {
     assert.deepEqual(Object.keys(server.hello), ['type', 'client']);
     assert.equal(server.frames.length, 1);
     server.welcome();
+    await turn();
     assert.deepEqual(kinds(server.frames.slice(1)), [
       ['join', 1, undefined],
       ['request', 2, 1],
@@ -42,6 +43,7 @@ describe('opening', () => {
     await assert.rejects(request, (reason) => reason === 'changed my mind');
     const server = await peer.connection();
     server.welcome();
+    await turn();
     assert.deepEqual(kinds(server.frames.slice(1)), [['join', 1, undefined]]);
   });
 
@@ -166,6 +168,7 @@ describe('delivery', () => {
     const request = locks.request('a', { timeout: 5 }, () => assert.fail('called back'));
     await assert.rejects(request, { name: 'TimeoutError' });
     server.send({ type: 'granted', seq: 1, id: 1, token: 1 });
+    await turn();
     assert.deepEqual(kinds(server.frames.slice(2)), [
       ['request', 2, 1],
       ['abort', 3, 1],
@@ -200,7 +203,9 @@ describe('delivery', () => {
   test('64 numbered frames that nothing answers are acknowledged by a frame of its own', async (t) => {
     const { server, locks } = await open(t);
     for (let n = 0; n < 64; n++) locks.request(`n${n}`, forever).catch(() => {});
+    await turn();
     for (let n = 1; n <= 64; n++) server.send({ type: 'granted', seq: n, id: n, token: n });
+    await turn();
     assert.deepEqual(server.frames.at(-1), { type: 'ack', ack: 64 });
   });
 
@@ -208,15 +213,144 @@ describe('delivery', () => {
     const { server, locks } = await open(t);
     for (let n = 0; n < 10_000; n++) locks.request('a', forever).catch(() => {});
     const query = locks.query();
+    await turn();
     assert.equal(server.frames.at(-1).seq, 4_096);
     server.send({ type: 'ack', ack: 4_096 });
+    await turn();
     assert.equal(server.frames.at(-1).seq, 8_192);
     server.send({ type: 'ack', ack: 8_000 });
+    await turn();
     const last = server.frames.at(-1);
     assert.deepEqual([last.type, server.frames.at(-2).seq], ['query', 10_001]);
     server.send({ type: 'snapshot', id: last.id, held: [], pending: [] });
     assert.deepEqual(await query, { held: [], pending: [] });
   });
+});
+
+describe('messages of several frames', () => {
+  test('what one turn of the program sends goes in one message, in order', async (t) => {
+    const { server, locks } = await open(t);
+    await turn();
+    const before = server.messages;
+    for (let n = 0; n < 10; n++) locks.request(`n${n}`, forever).catch(() => {});
+    const query = locks.query();
+    query.catch(() => {});
+    assert.equal(server.messages, before, 'nothing is sent before the turn ends');
+    await turn();
+    assert.equal(server.messages, before + 1);
+    assert.deepEqual(kinds(server.frames.slice(-2)), [
+      ['request', 11, 10],
+      ['query', undefined, 11],
+    ]);
+  });
+
+  test('a release is sent before the program learns that it is', async (t) => {
+    const { server, locks } = await open(t);
+    let sent = 0;
+    const request = locks
+      .request('n', async () => {})
+      .then(() => {
+        sent = server.frames.filter(({ type }) => type === 'release').length;
+      });
+    await server.next('request');
+    server.send({ type: 'granted', seq: 1, id: 1, token: 1 });
+    await request;
+    assert.equal(sent, 1);
+  });
+
+  test('an array is handled frame by frame, each callback in a task of its own', async (t) => {
+    const { server, locks } = await open(t);
+    const order = [];
+    for (let n = 1; n <= 3; n++) {
+      locks.request(`n${n}`, () => {
+        order.push(`callback ${n}`);
+        queueMicrotask(() => order.push(`microtask ${n}`));
+      });
+    }
+    await turn();
+    const before = server.messages;
+    server.sendRaw(JSON.stringify([1, 2, 3].map((n) => ({ type: 'granted', seq: n, id: n, token: n }))));
+    while (order.length < 6) await turn();
+    await turn();
+    assert.deepEqual(
+      order,
+      [1, 2, 3].flatMap((n) => [`callback ${n}`, `microtask ${n}`]),
+    );
+    assert.deepEqual(kinds(server.frames.slice(-3)), [
+      ['release', 5, 1],
+      ['release', 6, 2],
+      ['release', 7, 3],
+    ]);
+    assert.equal(server.messages, before + 3, 'no release waits for the callback of another');
+  });
+
+  test('what the first callback of a message schedules comes behind the others', async (t) => {
+    const { server, locks } = await open(t);
+    const order = [];
+    for (let n = 1; n <= 3; n++) {
+      locks.request('n', { mode: 'shared' }, async () => {
+        order.push(`callback ${n}`);
+        await turn();
+        order.push(`after callback ${n}`);
+      });
+    }
+    await turn();
+    server.sendRaw(JSON.stringify([1, 2, 3].map((n) => ({ type: 'granted', seq: n, id: n, token: n }))));
+    while (order.length < 6) await turn();
+    assert.deepEqual(
+      order.map((step) => step.split(' ')[0]),
+      ['callback', 'callback', 'callback', 'after', 'after', 'after'],
+    );
+  });
+
+  test('a message has at most 1024 frames and 65,536 bytes', async (t) => {
+    const { server, locks } = await open(t);
+    await turn();
+    const sizes = [];
+    const { socket } = server;
+    const arrived = server.arrived.bind(server);
+    server.arrived = (text) => {
+      sizes.push([Buffer.byteLength(text), [JSON.parse(text)].flat().length]);
+      arrived(text);
+    };
+    for (let n = 0; n < 2_000; n++) locks.request('n', forever).catch(() => {});
+    for (let n = 0; n < 20; n++) locks.request('\u20ac'.repeat(4_000), forever).catch(() => {});
+    await turn();
+    assert.equal(socket.connection, server);
+    assert.equal(
+      sizes.reduce((sum, [, frames]) => sum + frames, 0),
+      2_020,
+    );
+    for (const [bytes, frames] of sizes) assert.ok(bytes <= 65_536 && frames <= 1_024, `${bytes} ${frames}`);
+    assert.ok(sizes.length < 40, `${sizes.length} messages`);
+  });
+
+  test('a ping is answered by a message of its own, ahead of what the turn sends', async (t) => {
+    const { server, locks } = await open(t);
+    await turn();
+    const before = server.messages;
+    locks.request('a', forever).catch(() => {});
+    server.send({ type: 'ping', n: 1, answered: 0 });
+    assert.equal(server.messages, before + 1);
+    assert.deepEqual(server.frames.at(-1), { type: 'pong', n: 1, ack: 0 });
+    await turn();
+    assert.deepEqual(kinds(server.frames.slice(-1)), [['request', 2, 1]]);
+  });
+
+  for (const [title, message] of [
+    ['an empty array', '[]'],
+    ['an array in an array', '[[{"type":"ack","ack":0}]]'],
+    ['more than 1024 frames', JSON.stringify(Array.from({ length: 1_025 }, () => ({ type: 'ack', ack: 0 })))],
+    ['what is no object', '[{"type":"ack","ack":0},1]'],
+  ]) {
+    test(`${title} breaks the protocol`, async (t) => {
+      const { server, locks } = await open(t);
+      const request = locks.request('a', forever);
+      await turn();
+      server.sendRaw(message);
+      await assert.rejects(request, /broke the protocol/);
+    });
+  }
 });
 
 describe('closing', () => {

@@ -5,8 +5,8 @@ import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { importSource } from './support/source.mjs';
 
-const [{ names }, { frames: clientFrames }, { frames: serverFrames }] = await Promise.all(
-  ['names', 'client-frames', 'server-frames'].map(async (file) =>
+const [{ names }, { frames: clientFrames }, { frames: serverFrames }, { messages, bad }] = await Promise.all(
+  ['names', 'client-frames', 'server-frames', 'messages'].map(async (file) =>
     JSON.parse(await readFile(new URL(`../../../protocol/vectors/${file}.json`, import.meta.url), 'utf8')),
   ),
 );
@@ -23,7 +23,7 @@ describe('WL-012 resource names', () => {
       assert.equal(bodies.requestBody(1, 1, fields), `{"type":"request","id":1,"agent":1,"name":${json}`);
       for (const form of [json, ...alsoJson]) {
         const text = `{"type":"snapshot","id":1,"held":[{"clientId":"c","mode":"shared","name":${form}}],"pending":[]}`;
-        const [info] = reader.readNotice(reader.parseFrame(text)).held;
+        const [info] = reader.readNotice(reader.parseMessage(text)).held;
         assert.deepEqual(
           Array.from({ length: info.name.length }, (_, index) => info.name.charCodeAt(index)),
           units,
@@ -89,7 +89,7 @@ const MEANING = {
 describe('frames that the client reads', () => {
   for (const { title, texts, frame } of serverFrames) {
     test(`${title}: read from every form`, () => {
-      for (const text of texts) assertRead(reader.parseFrame(text), frame);
+      for (const text of texts) assertRead(reader.parseMessage(text), frame);
     });
   }
 });
@@ -138,3 +138,24 @@ function noticeOf(frame) {
       return { type, id };
   }
 }
+
+describe('messages that the client reads', () => {
+  for (const { title, text, frames } of messages) {
+    test(title, () => {
+      const acks = [reader.parseMessage(text)].flat().map(({ ack }) => ack);
+      assert.deepEqual(
+        acks,
+        Array.from({ length: frames }, (_, index) => index + 1),
+      );
+    });
+  }
+  for (const { title, text } of bad) {
+    test(`${title} is no message`, () => {
+      const read = () => {
+        const message = reader.parseMessage(text);
+        for (const index of message.keys()) reader.frameAt(message, index);
+      };
+      assert.throws(read, { name: 'ProtocolError' });
+    });
+  }
+});

@@ -73,7 +73,7 @@ pub(crate) const HELD_BACK_BYTES: usize = 256 << 10;
 /// once.
 pub(crate) const INBOX_NOTICES: usize = RESEND_FRAMES;
 
-/// Messages that are read at most before what they brought about is written.
+/// Frames that are read at most before what they brought about is written.
 pub(crate) const READ_BATCH: usize = 128;
 
 /// Work without a pause, in frames. Until the next pause input for other sessions may go unnoticed: a worker

@@ -148,6 +148,14 @@ impl<'a> FrameProblem<'a> {
         Violation::withheld(field, rule).into()
     }
 
+    /// The same, said of a frame in an array, by its place there from 0; a frame alone has none.
+    pub fn of_frame(mut self, index: Option<usize>) -> Self {
+        if let Some(index) = index {
+            self.message = format!("frame {index} of the array: {}", self.message).into();
+        }
+        self
+    }
+
     /// Something for which no field is to blame.
     pub fn with_message(message: impl Into<Cow<'a, str>>) -> Self {
         Self { field: None, value: None, rule: None, message: message.into() }

@@ -20,6 +20,7 @@ mod credential;
 pub mod decode;
 mod fault;
 mod holder;
+mod message;
 mod percent;
 mod read;
 mod server;
@@ -33,6 +34,7 @@ pub use decode::shorten;
 pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, FrameProblem};
 pub use holder::HolderView;
 pub use lockhouse_core::CLIENT_ID_BYTES;
+pub use message::{MessageBuilder, MessageCursor, frames_of};
 pub use percent::{has_whole_escapes, percent_decode};
 pub use read::name_from_json;
 pub use server::{EndedReason, LostReason, ServerEvent, ServerFrame, Welcome, WireLimits};
@@ -46,8 +48,11 @@ pub const SUBPROTOCOL: &str = "lockhouse.v1";
 /// The path of the WebSocket endpoint.
 pub const PATH: &str = "/v1/ws";
 
-/// The most bytes that a frame has, in either direction.
+/// The most bytes that a message has, in either direction, and so a frame.
 pub const FRAME_BYTES: usize = 65_536;
+
+/// The most frames that a message has, in either direction.
+pub const BATCH_FRAMES: usize = 1024;
 
 /// The most bytes of the ticket that comes with a grant.
 pub const TICKET_BYTES: usize = 128;

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use lockhouse_core::{Acquire, FencingToken, HolderKind, Mode, NameBuf, OwnerId};
 use lockhouse_wire::{
     BadClientFrame, ClientCall, ClientFrame, Credential, EndedReason, EntryDetail, EntryPlace, EntryView,
-    Envelope, ErrorCode, FRAME_BYTES, FatalCode, FrameProblem, Hello, HolderView, LostReason, Reclaim,
-    Resume, ServerEvent, ServerFrame, SnapshotPage, SnapshotQuery, TICKET_BYTES, Ticket, WebLockRequest,
-    Welcome, WireLimits, pages,
+    Envelope, ErrorCode, FRAME_BYTES, FatalCode, FrameProblem, Hello, HolderView, LostReason, MessageCursor,
+    Reclaim, Resume, ServerEvent, ServerFrame, SnapshotPage, SnapshotQuery, TICKET_BYTES, Ticket,
+    WebLockRequest, Welcome, WireLimits, frames_of, pages,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -89,6 +89,39 @@ fn bad_client_frames_get_the_error_of_the_vectors() {
         for (key, value) in fault.as_object().unwrap() {
             assert_eq!(*value, vector[key], "{}: {key}", vector["title"]);
         }
+    }
+}
+
+#[test]
+fn messages_have_the_frames_of_the_vectors() {
+    for vector in vectors("messages.json", "messages") {
+        let frames = frames_of(vector["text"].as_str().unwrap()).unwrap();
+        let acks: Vec<_> = frames.iter().map(|frame| client(frame).unwrap().ack).collect();
+        let expected: Vec<_> = (1..=vector["frames"].as_u64().unwrap()).collect();
+        assert_eq!(acks, expected, "{}", vector["title"]);
+    }
+}
+
+#[test]
+fn the_frames_before_a_bad_one_count_and_the_problem_names_its_place() {
+    for vector in vectors("messages.json", "bad") {
+        let message = vector["text"].as_str().unwrap();
+        let (mut cursor, mut before) = (MessageCursor::default(), 0);
+        let problem = loop {
+            assert!(!cursor.is_over(), "{}: no problem", vector["title"]);
+            let frame = match cursor.next(message) {
+                Ok(frame) => frame,
+                Err(problem) => break problem,
+            };
+            match client(&message[frame]) {
+                Ok(_) => before += 1,
+                Err(BadClientFrame::Fatal(problem)) => break problem.of_frame(cursor.index()),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!(vector["before"], before, "{}", vector["title"]);
+        let place = format!("frame {before} of the array: ");
+        assert!(problem.message.starts_with(&place), "{}: {problem}", vector["title"]);
     }
 }
 

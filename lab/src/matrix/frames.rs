@@ -1,10 +1,11 @@
 //! The cells of the frames.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, StreamExt};
+use lockhouse_wire::frames_of;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -195,6 +196,8 @@ async fn judge_end(
 
 struct Client {
     socket: WebSocketStream<TlsStream<TcpStream>>,
+    /// The frames of a message that are still to be read.
+    frames: VecDeque<Value>,
     seq: u64,
 }
 
@@ -210,7 +213,7 @@ impl Client {
             Ok::<_, anyhow::Error>(client_async(request, stream).await?.0)
         };
         let socket = timeout(PATIENCE, opening).await??;
-        Ok(Self { socket, seq: 0 })
+        Ok(Self { socket, frames: VecDeque::new(), seq: 0 })
     }
 
     async fn send(&mut self, text: String) -> Result<()> {
@@ -231,6 +234,14 @@ impl Client {
     /// The next frame that means something; `closed` at the end.
     async fn next(&mut self) -> Result<Value> {
         loop {
+            if let Some(frame) = self.frames.pop_front() {
+                match frame["type"].as_str() {
+                    Some("ping") => self.send(json!({"type": "pong", "n": frame["n"]}).to_string()).await?,
+                    Some("ack") => {}
+                    _ => return Ok(frame),
+                }
+                continue;
+            }
             let message = timeout(PATIENCE, self.socket.next()).await.context("the server says nothing")?;
             let text = match message {
                 Some(Ok(Message::Text(text))) => text,
@@ -241,12 +252,8 @@ impl Client {
                 Some(Ok(_)) => continue,
             };
             traces::answer(&text);
-            let frame: Value = serde_json::from_str(&text)?;
-            match frame["type"].as_str() {
-                Some("ping") => self.send(json!({"type": "pong", "n": frame["n"]}).to_string()).await?,
-                Some("ack") => {}
-                _ => return Ok(frame),
-            }
+            let frames = frames_of(&text).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+            self.frames = frames.into_iter().map(serde_json::from_str).collect::<Result<_, _>>()?;
         }
     }
 

@@ -116,9 +116,11 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let mut compared = Compared::default();
     let place = Place::new(&binary, folder.path())?;
     for turn in 0..args.turns {
-        for first in 0..TENANTS.len() {
+        for (first, tenant) in TENANTS.iter().enumerate() {
+            println!("turn {} of {}: the script of {tenant}", turn + 1, args.turns);
             place.turn(args, turn, first, &mut compared)?;
         }
+        println!("turn {} of {}: the end of an owner with {} locks", turn + 1, args.turns, args.locks);
         compared.large_end.add(place.large_end(args)?);
     }
     compared.large_end.sort();

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lockhouse::Limits;
 use lockhouse_wire::{
     BadClientFrame, CLIENT_ID_BYTES, ClientFrame, EntryDetail, EntryView, Envelope, ErrorCode, FRAME_BYTES,
-    FrameProblem, NUMBER_LIMIT, ServerEvent, ServerFrame, SnapshotPage, pages,
+    FrameProblem, MessageCursor, NUMBER_LIMIT, ServerEvent, ServerFrame, SnapshotPage, pages,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,7 +19,22 @@ const ANSWER_BYTES: usize = 4096;
 /// A frame that is read and written again is read as the same, and is no longer than it was; one that is
 /// refused is answered within the bound, with the field that is to blame, and without its secrets.
 pub fn client_frame(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    each_frame(data, one_client_frame);
+}
+
+/// All frames of a message, up to one that is none.
+fn each_frame(data: &[u8], check: impl Fn(&str)) {
+    let Ok(message) = std::str::from_utf8(data) else { return };
+    let mut cursor = MessageCursor::default();
+    while !cursor.is_over() {
+        match budget::within(message.len(), 2, || cursor.next(message)) {
+            Ok(frame) => check(&message[frame]),
+            Err(problem) => promise!(problem.message.starts_with("frame "), "{problem:?}"),
+        }
+    }
+}
+
+fn one_client_frame(text: &str) {
     match budget::within(text.len(), 8, || Envelope::<ClientFrame<'_>>::parse(text)) {
         Ok(envelope) => {
             let written = envelope.to_text();
@@ -117,7 +132,10 @@ fn secrets(text: &str) -> Vec<&str> {
 /// A frame of a server that is read and written again is read as the same, to the millisecond; a snapshot of
 /// it is sent in frames within the bound, and completely.
 pub fn server_frame(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    each_frame(data, one_server_frame);
+}
+
+fn one_server_frame(text: &str) {
     // An entry takes up to some 200 bytes, and may be as short as `{}`.
     match budget::within(text.len(), 512, || Envelope::<ServerFrame<'_>>::parse(text)) {
         Ok(mut envelope) => {

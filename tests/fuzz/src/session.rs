@@ -22,7 +22,8 @@ use hyper_util::service::TowerToHyperService;
 use lockhouse::{Mode, NameBuf};
 use lockhouse_server::{Config, Server, router};
 use lockhouse_wire::{
-    ClientFrame, Envelope, FRAME_BYTES, NUMBER_LIMIT, ServerEvent, ServerFrame, SnapshotPage, close,
+    ClientFrame, Envelope, FRAME_BYTES, MessageCursor, NUMBER_LIMIT, ServerEvent, ServerFrame, SnapshotPage,
+    close, frames_of,
 };
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::timeout;
@@ -93,8 +94,10 @@ impl Client {
         let text =
             line.replace("$SESSION", &self.announced.session).replace("$SECRET", &self.announced.secret);
         let Some(command) = text.strip_prefix('!') else {
-            if let Ok(Envelope { frame: ClientFrame::Hello(hello), .. }) =
-                Envelope::<ClientFrame<'_>>::parse(&text)
+            let mut cursor = MessageCursor::default();
+            if let Ok(first) = cursor.next(&text)
+                && let Ok(Envelope { frame: ClientFrame::Hello(hello), .. }) =
+                    Envelope::<ClientFrame<'_>>::parse(&text[first])
             {
                 self.announced.received = hello.resume.map_or(0, |resume| resume.received);
             }
@@ -178,8 +181,15 @@ async fn connect(app: &axum::Router) -> WebSocketStream<DuplexStream> {
 }
 
 impl Announced {
-    fn hear(&mut self, text: &str) {
-        promise!(text.len() <= FRAME_BYTES, "a frame of {} bytes", text.len());
+    fn hear(&mut self, message: &str) {
+        promise!(message.len() <= FRAME_BYTES, "a message of {} bytes", message.len());
+        match frames_of(message) {
+            Ok(frames) => frames.into_iter().for_each(|frame| self.hear_frame(frame)),
+            Err(problem) => panic!("{message}: {problem}"),
+        }
+    }
+
+    fn hear_frame(&mut self, text: &str) {
         let envelope = Envelope::<ServerFrame<'_>>::parse(text);
         let Ok(Envelope { frame, .. }) = envelope else { panic!("{text}: {envelope:?}") };
         promise!(self.fatal.is_none(), "{text} comes after what was fatal");
@@ -198,12 +208,12 @@ impl Announced {
             ServerFrame::Fatal { code, .. } => self.fatal = Some(code.close_code()),
             _ => {
                 promise!(self.welcomed, "{text} comes before the welcome");
-                self.hear_frame(text, frame);
+                self.hear_in_session(text, frame);
             }
         }
     }
 
-    fn hear_frame(&mut self, text: &str, frame: ServerFrame<'_>) {
+    fn hear_in_session(&mut self, text: &str, frame: ServerFrame<'_>) {
         match frame {
             ServerFrame::Numbered { seq, event } => {
                 assert_eq!(seq, self.next_seq, "{text}");

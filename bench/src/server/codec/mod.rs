@@ -2,6 +2,7 @@
 //! read.
 
 pub(crate) mod claims;
+pub(crate) mod echo;
 pub(crate) mod etcd;
 pub(crate) mod lockhouse;
 pub(crate) mod postgres;
@@ -26,6 +27,9 @@ pub(crate) trait Codec: Sized + 'static {
 
     /// Unlocks. If `answered`, an [`Event::Unlocked`] will report it.
     fn unlock(&mut self, client: usize, answered: bool, out: &mut Vec<u8>);
+
+    /// All is asked for that is asked for now: writes it, where messages take several requests.
+    fn end_turn(&mut self, _out: &mut Vec<u8>) {}
 
     /// Reads one answer off the input, if it is there wholly. May write the replies that the protocol itself
     /// demands.

@@ -66,8 +66,12 @@ export type RawFrame = Readonly<Record<string, unknown>>;
 export declare class ProtocolError extends Error {
     readonly name = "ProtocolError";
 }
-/** Reads a message as a frame. */
-export declare function parseFrame(data: unknown): RawFrame;
+/** The most frames of a message. */
+export declare const BATCH_FRAMES = 1024;
+/** Reads a message: a frame, or an array whose frames are still to be looked at. */
+export declare function parseMessage(data: unknown): RawFrame | readonly unknown[];
+/** The frame at that place of an array. */
+export declare function frameAt(message: readonly unknown[], index: number): RawFrame;
 export declare function readWelcome(frame: RawFrame): Welcome;
 export declare function readPing(frame: RawFrame): Ping;
 export declare function readFatal(frame: RawFrame): Fatal;

@@ -79,9 +79,9 @@ export declare class AlreadyAssignedError extends ProblemError {
     readonly claimant: string | undefined;
     constructor(code: string, status: number, message: string, body: ProblemBody);
 }
-/** Another claimant has a newer claim, which is not touched, or has made it final. */
+/** Another claim stands, with another token, which is not touched, or has been made final. */
 export declare class ClaimLostError extends ProblemError {
-    /** To whom the resource is assigned, if a newer claim was made final. */
+    /** To whom the resource is assigned, if the other claim was made final. */
     readonly claimant: string | undefined;
     constructor(code: string, status: number, message: string, body: ProblemBody);
 }

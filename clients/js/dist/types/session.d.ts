@@ -21,7 +21,10 @@ export interface SessionUser {
      * again.
      */
     ended(reason: LossReason, failure?: Error): void;
-    noticed(notice: Notice): void;
+    /** These came together, in this order. */
+    noticed(notices: readonly Notice[]): void;
+    /** Whether notices wait for their tasks. */
+    hasTasks(): boolean;
     /** A session has begun or goes on, or there is none any more. */
     identified(identity: Identity | undefined): void;
     stateChanged(state: ConnectionState): void;
@@ -42,6 +45,8 @@ export declare class Session {
      * it in.
      */
     post(body: string): Posted | undefined;
+    /** What was posted is not to wait for what the program does next. */
+    hurry(): void;
     /**
      * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
      * is not sent again.
@@ -65,6 +70,10 @@ export declare class Session {
     linger(): void;
     /** Says goodbye at the exit of the process, which leaves no time for anything else. */
     leave(): void;
+    /** A task with a callback begins. */
+    turnBegins(): void;
+    /** The callback has run: what it has sent goes, unless others are due. */
+    turnEnds(): void;
     get state(): ConnectionState;
     /** Why a session that is closed takes nothing more. */
     get closedError(): DOMException;

@@ -9,12 +9,15 @@ export declare class TaskQueue<T> {
     #private;
     constructor(handle: (item: T) => void);
     /**
-     * Handles the item now if this turn has handled none yet, else in a later task. Must be called from a
-     * task's top level.
+     * Handles the items, the first one now if this turn has handled none yet, else in a later task, as the
+     * others. All tasks are scheduled before that, so that what it schedules comes behind them. Must be called
+     * from a task's top level.
      */
-    now(item: T): void;
+    now(items: readonly T[]): void;
     /** Handles the item in a later task. */
     later(item: T): void;
+    /** Whether no item waits. */
+    get isEmpty(): boolean;
     /** Forgets the items that have not been handled, and returns them. */
     clear(): T[];
 }

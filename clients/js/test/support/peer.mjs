@@ -21,7 +21,9 @@ const WELCOME = {
 class Connection {
   #arrivals = new EventEmitter();
   #read = 0;
+  /** All frames of the client, one after another, and how many messages brought them. */
   frames = [];
+  messages = 0;
   closeCode;
 
   constructor(socket) {
@@ -29,7 +31,8 @@ class Connection {
   }
 
   arrived(text) {
-    this.frames.push(JSON.parse(text));
+    this.messages += 1;
+    this.frames.push(...[JSON.parse(text)].flat());
     this.#arrivals.emit('frame');
   }
 

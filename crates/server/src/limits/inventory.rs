@@ -7,7 +7,9 @@
 )]
 
 use lockhouse::Limits;
-use lockhouse_wire::{ACK_EVERY, CLIENT_ID_BYTES, FRAME_BYTES, LABEL_BYTES, SCOPE_BYTES, TICKET_BYTES};
+use lockhouse_wire::{
+    ACK_EVERY, BATCH_FRAMES, CLIENT_ID_BYTES, FRAME_BYTES, LABEL_BYTES, SCOPE_BYTES, TICKET_BYTES,
+};
 
 use super::{BUCKET_LIMITS, Refused};
 use crate::bounds::*;
@@ -99,7 +101,13 @@ fn of_tables() -> Vec<Constant> {
 
 fn of_frames() -> Vec<Constant> {
     vec![
-        ("FRAME_BYTES", bytes(FRAME_BYTES), "a frame, in either direction", "close 1009 `too_large`"),
+        ("FRAME_BYTES", bytes(FRAME_BYTES), "a message, in either direction", "close 1009 `too_large`"),
+        (
+            "BATCH_FRAMES",
+            BATCH_FRAMES.to_string(),
+            "frames of a message, in either direction",
+            "close 4400 `bad_frame`, behind the frames before",
+        ),
         ("CLIENT_ID_BYTES", bytes(CLIENT_ID_BYTES), "the client id of an agent", "error `quota_exceeded`"),
         ("LABEL_BYTES", bytes(LABEL_BYTES), "the label in `hello`", "close 4400"),
         (

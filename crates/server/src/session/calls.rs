@@ -51,11 +51,17 @@ impl Session {
     fn incoming(&mut self, incoming: Incoming) -> Verdict {
         self.pacing.has_read(incoming.cost());
         match incoming {
-            Incoming::Text(text) => self.frame(&text),
+            Incoming::Frame(frame) => match self.frame(&frame.text) {
+                Verdict::Fatal(code @ (FatalCode::BadFrame | FatalCode::BadSeq), problem) => {
+                    Verdict::Fatal(code, problem.of_frame(frame.index))
+                }
+                verdict => verdict,
+            },
             Incoming::Binary => Verdict::Unsupported,
             Incoming::Control => Verdict::GoOn,
             Incoming::TooLarge => {
-                let problem = FrameProblem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
+                let problem =
+                    FrameProblem::with_message(format!("a message has at most {FRAME_BYTES} bytes"));
                 Verdict::Fatal(FatalCode::TooLarge, problem)
             }
             Incoming::Malformed(why) => Verdict::Fatal(FatalCode::BadFrame, FrameProblem::with_message(why)),

@@ -122,7 +122,7 @@ impl Outbound {
 #[cfg(test)]
 mod tests {
     use lockhouse::core::FencingToken;
-    use lockhouse_wire::{EndedReason, LostReason, Ticket};
+    use lockhouse_wire::{EndedReason, LostReason, Ticket, frames_of};
 
     use super::*;
     use crate::bounds::UNASKED_FRAME_BYTES;
@@ -132,7 +132,8 @@ mod tests {
     }
 
     fn texts(queue: &mut WriteQueue) -> Vec<String> {
-        std::iter::from_fn(|| queue.pop()).map(|text| text.to_string()).collect()
+        let messages: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        messages.iter().flat_map(|message| frames_of(message).unwrap()).map(str::to_owned).collect()
     }
 
     #[test]
@@ -140,7 +141,7 @@ mod tests {
         let mut outbound = Outbound::default();
         outbound.resume(0).unwrap();
         (1..=3).for_each(|id| outbound.push(released(id)));
-        outbound.push_unnumbered("unnumbered");
+        outbound.push_unnumbered("\"unnumbered\"");
         assert_eq!(texts(&mut outbound.detach()).len(), 4);
         outbound.push(released(4));
         outbound.push_unnumbered("nobody is there");

@@ -15,7 +15,8 @@ use crate::limits::Refused;
 use crate::session;
 use crate::state::AppState;
 use crate::websocket::{
-    Admission, Denial, Farewell, Incoming, Presented, ReadMode, WebSocketConnection, WriteQueue,
+    Admission, Denial, Farewell, Incoming, IncomingFrame, Presented, ReadMode, WebSocketConnection,
+    WriteQueue,
 };
 
 /// The bucket and partition that a connection is about.
@@ -51,7 +52,10 @@ pub(super) async fn read_hello(
     };
     let first = timeout(patience, first).await;
     let farewell = match first {
-        Ok(Incoming::Text(text)) => match Envelope::<ClientFrame<'_>>::parse(&text) {
+        Ok(Incoming::Frame(IncomingFrame { index: Some(_), .. })) => {
+            fatal(FatalCode::BadFrame, FrameProblem::with_message("the first frame comes alone, in no array"))
+        }
+        Ok(Incoming::Frame(frame)) => match Envelope::<ClientFrame<'_>>::parse(&frame.text) {
             Ok(Envelope { frame: ClientFrame::Hello(mut hello), .. }) => {
                 tracing::debug!(client = hello.client.as_deref(), bucket = scope.bucket, "hello");
                 let credential = hello.credential.take().map(Credential::into_owned);
@@ -75,7 +79,7 @@ pub(super) async fn read_hello(
         Ok(Incoming::Control) => no_hello(patience),
         Ok(Incoming::TooLarge) => {
             state.limiter.refuse(Refused::FrameBytes);
-            let problem = FrameProblem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
+            let problem = FrameProblem::with_message(format!("a message has at most {FRAME_BYTES} bytes"));
             fatal(FatalCode::TooLarge, problem)
         }
         Ok(Incoming::Malformed(why)) => fatal(FatalCode::BadFrame, FrameProblem::with_message(why)),

@@ -10,7 +10,9 @@ use std::time::Duration;
 use futures_util::{Sink, SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use lockhouse_wire::{ClientFrame, Envelope, FRAME_BYTES, FatalCode, FrameProblem, ServerFrame};
+use lockhouse_wire::{
+    ClientFrame, Envelope, FRAME_BYTES, FatalCode, FrameProblem, MessageCursor, ServerFrame,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -30,9 +32,9 @@ pub(crate) struct WebSocketConnection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
     arrival: Arrival,
     unflushed: bool,
-    /// Messages that were read before their turn, or while too much waited to be written, other than pongs
-    /// and ends.
-    held_back: VecDeque<Incoming>,
+    /// Input that was read before its turn, or while too much waited to be written, other than pongs and
+    /// ends; and the rest of an array of frames.
+    held_back: VecDeque<HeldBack>,
     held_back_bytes: usize,
     /// Runs while there is something to write and the peer takes nothing, or nothing can be written any more.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -49,7 +51,7 @@ pub(crate) struct WebSocketConnection {
 pub(crate) enum ReadMode {
     /// All messages.
     All,
-    /// Messages that must not wait: pongs, and ends.
+    /// Input that must not wait: pongs, and ends.
     Urgent,
     Nothing,
 }
@@ -57,8 +59,8 @@ pub(crate) enum ReadMode {
 /// Input from a connection.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// A message.
-    Text(Utf8Bytes),
+    /// A frame.
+    Frame(IncomingFrame),
     /// A message of the wrong kind.
     Binary,
     /// A ping or pong of the WebSocket itself, which the library answers, and which proves nothing but costs
@@ -72,6 +74,24 @@ pub(crate) enum Incoming {
     Closed(Option<u16>),
     /// The connection broke off, or the peer took nothing for too long.
     Lost,
+}
+
+/// The text of a frame.
+#[derive(Debug)]
+pub(crate) struct IncomingFrame {
+    pub(crate) text: Utf8Bytes,
+    /// Its place in the array that it came in, from 0.
+    pub(crate) index: Option<usize>,
+    /// How much of its message it is, with the space around it.
+    bytes: usize,
+}
+
+/// Input that is not carried out yet.
+#[derive(Debug)]
+enum HeldBack {
+    Incoming(Incoming),
+    /// A message of text, and how far it has been split into frames.
+    Message(Utf8Bytes, MessageCursor),
 }
 
 /// The server's close of a connection.
@@ -243,7 +263,7 @@ impl WebSocketConnection {
         self.stalled.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(context)
     }
 
-    /// One frame into the buffer, or the buffer into the network; false if there is nothing left to do.
+    /// One message into the buffer, or the buffer into the network; false if there is nothing left to do.
     fn poll_write_once(
         &mut self,
         context: &mut Context<'_>,
@@ -267,14 +287,16 @@ impl WebSocketConnection {
 
     /// Looks ahead for a pong, which takes no answer, as the lease does not wait until the client has read
     /// all others; and for an end, which leaves no client to answer.
+    ///
+    /// In an array of frames they wait for their turn.
     fn poll_urgent(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         while self.held_back_bytes < HELD_BACK_BYTES {
-            let incoming = ready!(self.poll_read(context));
-            if incoming.is_urgent() {
-                return Poll::Ready(incoming);
+            let read = ready!(self.poll_read(context));
+            if read.is_urgent() {
+                return Poll::Ready(read.split().0);
             }
-            self.held_back_bytes += incoming.held_bytes();
-            self.held_back.push_back(incoming);
+            self.held_back_bytes += read.bytes();
+            self.held_back.push_back(read);
         }
         Poll::Pending
     }
@@ -297,68 +319,107 @@ impl WebSocketConnection {
         if self.arrival.poll_turn(context).is_ready() {
             return Poll::Ready(incoming);
         }
-        self.held_back_bytes += incoming.held_bytes();
-        self.held_back.push_front(incoming);
+        self.hold_back_first(HeldBack::Incoming(incoming));
         Poll::Pending
     }
 
     fn poll_held_back_or_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
-        match self.held_back.pop_front() {
-            Some(incoming) => {
-                self.held_back_bytes -= incoming.held_bytes();
-                Poll::Ready(incoming)
+        let next = match self.held_back.pop_front() {
+            Some(held_back) => {
+                self.held_back_bytes -= held_back.bytes();
+                held_back
             }
-            None => self.poll_read(context),
+            None => ready!(self.poll_read(context)),
+        };
+        let (incoming, rest) = next.split();
+        if let Some(rest) = rest {
+            self.hold_back_first(rest);
+        }
+        Poll::Ready(incoming)
+    }
+
+    fn hold_back_first(&mut self, held_back: HeldBack) {
+        self.held_back_bytes += held_back.bytes();
+        self.held_back.push_front(held_back);
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<HeldBack> {
+        let Self { socket, arrival, .. } = self;
+        let incoming = match ready!(arrival.poll_read(context, |context| socket.poll_next_unpin(context))) {
+            Some(Ok(Message::Text(text))) => {
+                return Poll::Ready(HeldBack::Message(text, MessageCursor::default()));
+            }
+            Some(Ok(Message::Binary(_))) => Incoming::Binary,
+            Some(Ok(Message::Close(frame))) => Incoming::Closed(frame.map(|frame| frame.code.into())),
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Incoming::Control,
+            Some(Err(error)) => Incoming::from(error),
+            None => Incoming::Lost,
+        };
+        Poll::Ready(HeldBack::Incoming(incoming))
+    }
+}
+
+impl HeldBack {
+    /// The next frame or other input, and the rest of the array behind it.
+    fn split(self) -> (Incoming, Option<Self>) {
+        let (text, mut cursor) = match self {
+            Self::Incoming(incoming) => return (incoming, None),
+            Self::Message(text, cursor) => (text, cursor),
+        };
+        let left = cursor.left(&text);
+        let range = match cursor.next(&text) {
+            Ok(range) => range,
+            Err(problem) => return (Incoming::Malformed(problem.message.into_owned()), None),
+        };
+        let index = cursor.index();
+        if index.is_none() {
+            let bytes = text.len();
+            return (Incoming::Frame(IncomingFrame { text, index, bytes }), None);
+        }
+        // A copy: a part would keep the whole message in memory.
+        let frame = Utf8Bytes::from(&text[range]);
+        let bytes = left - cursor.left(&text);
+        let rest = (!cursor.is_over()).then_some(Self::Message(text, cursor));
+        (Incoming::Frame(IncomingFrame { text: frame, index, bytes }), rest)
+    }
+
+    /// Whether it overtakes what is held back. Frames in arrays do not, nor does an array that breaks a rule.
+    fn is_urgent(&self) -> bool {
+        match self {
+            Self::Message(text, _) => {
+                matches!(frame(text), Some(ClientFrame::Pong { .. } | ClientFrame::Bye))
+            }
+            Self::Incoming(_) => true,
         }
     }
 
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
-        let Self { socket, arrival, .. } = self;
-        let message = match ready!(arrival.poll_read(context, |context| socket.poll_next_unpin(context))) {
-            Some(Ok(message)) => message,
-            Some(Err(error)) => return Poll::Ready(Incoming::from(error)),
-            None => return Poll::Ready(Incoming::Lost),
-        };
-        Poll::Ready(match message {
-            Message::Text(text) => Incoming::Text(text),
-            Message::Binary(_) => Incoming::Binary,
-            Message::Close(frame) => Incoming::Closed(frame.map(|frame| frame.code.into())),
-            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => Incoming::Control,
-        })
+    /// The bytes that count while it is held back: all of a message, as long as a part of it is; a short
+    /// frame has its costs, too.
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Incoming(Incoming::Frame(frame)) => frame.text.len(),
+                Self::Incoming(_) => 0,
+                Self::Message(text, _) => text.len(),
+            }
     }
 }
 
 impl Incoming {
-    /// Whether the message overtakes the messages that are held back.
-    fn is_urgent(&self) -> bool {
-        match self {
-            Self::Text(text) => matches!(frame(text), Some(ClientFrame::Pong { .. } | ClientFrame::Bye)),
-            _ => true,
-        }
-    }
-
-    /// Whether nothing of use comes behind the message.
+    /// Whether nothing of use comes behind the input.
     fn is_end(&self) -> bool {
         match self {
-            Self::Text(text) => matches!(frame(text), Some(ClientFrame::Bye)),
-            Self::Control => false,
+            Self::Frame(IncomingFrame { text, .. }) => matches!(frame(text), Some(ClientFrame::Bye)),
+            Self::Control | Self::Malformed(_) => false,
             _ => true,
         }
     }
 
-    /// The number of frames that the message counts for in the rates: one for each KiB begun.
+    /// The number of frames that the input counts for in the rates: one for each KiB begun.
     pub(crate) fn cost(&self) -> u32 {
         match self {
-            Self::Text(text) => 1 + (text.len() >> 10) as u32,
+            Self::Frame(IncomingFrame { bytes, .. }) => 1 + (bytes >> 10) as u32,
             _ => 1,
-        }
-    }
-
-    /// The bytes that the message counts for while it is held back; a short frame has its costs, too.
-    fn held_bytes(&self) -> usize {
-        match self {
-            Self::Text(text) => text.len() + size_of::<Self>(),
-            _ => size_of::<Self>(),
         }
     }
 }

@@ -8,6 +8,6 @@ mod registry;
 mod write_queue;
 
 pub(crate) use self::admission::{Admission, Denial, Presented};
-pub(crate) use self::connection::{Farewell, Incoming, ReadMode, WebSocketConnection};
+pub(crate) use self::connection::{Farewell, Incoming, IncomingFrame, ReadMode, WebSocketConnection};
 pub(crate) use self::registry::{Attach, Registration, SessionRegistry};
 pub(crate) use self::write_queue::WriteQueue;

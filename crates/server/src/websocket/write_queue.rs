@@ -2,7 +2,12 @@
 
 use std::collections::VecDeque;
 
+use lockhouse_wire::MessageBuilder;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+/// A message with so many bytes takes no more frames: what a slow client takes of it is seen as progress only
+/// once it has all.
+const MESSAGE_BYTES: usize = 8 << 10;
 
 /// Frames on their way into a connection, in order.
 #[derive(Debug, Default)]
@@ -39,11 +44,26 @@ impl WriteQueue {
         self.bytes += self.first.insert(text).len();
     }
 
+    /// Takes the next message: a frame that goes before all others alone, so that nothing delays it; of the
+    /// others as many as are short.
     pub(crate) fn pop(&mut self) -> Option<Utf8Bytes> {
         if let Some(first) = self.first.take() {
             self.bytes -= first.len();
             return Some(first);
         }
+        if self.frames.len() < 2 {
+            return self.pop_frame();
+        }
+        let mut message = MessageBuilder::default();
+        while message.bytes() < MESSAGE_BYTES
+            && self.frames.front().is_some_and(|next| message.try_push(&next.text))
+        {
+            self.pop_frame();
+        }
+        message.take().map(Utf8Bytes::from)
+    }
+
+    fn pop_frame(&mut self) -> Option<Utf8Bytes> {
         let Frame { text, is_alone } = self.frames.pop_front()?;
         self.bytes -= text.len();
         self.unnumbered_bytes -= if is_alone { text.len() } else { 0 };
@@ -66,5 +86,40 @@ impl WriteQueue {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockhouse_wire::{BATCH_FRAMES, FRAME_BYTES};
+
+    use super::*;
+
+    #[test]
+    fn frames_go_together_and_what_goes_first_goes_alone() {
+        let mut queue = WriteQueue::default();
+        queue.push("{1}".into());
+        assert_eq!(queue.pop().unwrap(), "{1}");
+        queue.push("{1}".into());
+        queue.push_alone("{22}".into());
+        queue.push_first("{0}".into());
+        assert_eq!((queue.bytes(), queue.unnumbered_bytes()), (10, 4));
+        assert_eq!(queue.pop().unwrap(), "{0}");
+        assert_eq!(queue.pop().unwrap(), "[{1},{22}]");
+        assert_eq!((queue.bytes(), queue.unnumbered_bytes()), (0, 0));
+        assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn a_message_keeps_its_bounds() {
+        let mut queue = WriteQueue::default();
+        (0..=BATCH_FRAMES).for_each(|_| queue.push("{}".into()));
+        let long = "x".repeat(FRAME_BYTES);
+        queue.push(long.as_str().into());
+        queue.push(long[..MESSAGE_BYTES].into());
+        queue.push("{}".into());
+        let messages: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        let lengths: Vec<_> = messages.iter().map(|message| message.len()).collect();
+        assert_eq!(lengths, [3 * BATCH_FRAMES + 1, 2, FRAME_BYTES, MESSAGE_BYTES, 2]);
     }
 }

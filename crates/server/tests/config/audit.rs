@@ -78,8 +78,9 @@ async fn send(socket: &mut Socket, frame: Value) {
 async fn next(socket: &mut Socket, kind: &str) -> Value {
     loop {
         let Message::Text(text) = socket.next().await.unwrap().unwrap() else { continue };
-        let frame: Value = serde_json::from_str(&text).unwrap();
-        if frame["type"] == kind {
+        let message: Value = serde_json::from_str(&text).unwrap();
+        let frames = message.as_array().cloned().unwrap_or_else(|| vec![message]);
+        if let Some(frame) = frames.into_iter().find(|frame| frame["type"] == kind) {
             return frame;
         }
     }

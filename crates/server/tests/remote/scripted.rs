@@ -1,5 +1,7 @@
 //! A server that does as the test says.
 
+use std::collections::VecDeque;
+
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
@@ -34,6 +36,8 @@ pub(crate) struct Scripted(TcpListener);
 /// One connection to one life of it.
 pub(crate) struct Peer {
     socket: WebSocketStream<TcpStream>,
+    /// The frames of a message that are still to be read.
+    frames: VecDeque<Value>,
     sent: u64,
 }
 
@@ -54,7 +58,7 @@ impl Scripted {
             "received": 0, "leaseMs": 60000, "heartbeatMs": 6000, "limits": {"frameBytes": 65536, "nameUnits": 4096,
             "metadataBytes": 1024, "agents": 8, "requestsPerAgent": 8}});
         welcome.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        let mut peer = Peer { socket, sent: 0 };
+        let mut peer = Peer { socket, frames: VecDeque::new(), sent: 0 };
         peer.send_unnumbered(&welcome).await;
         peer
     }
@@ -79,8 +83,14 @@ impl Peer {
 
     pub(crate) async fn next(&mut self) -> Value {
         loop {
-            let text = next_text(&mut self.socket).await.expect("the client goes on");
-            let frame: Value = serde_json::from_str(&text).unwrap();
+            let Some(frame) = self.frames.pop_front() else {
+                let text = next_text(&mut self.socket).await.expect("the client goes on");
+                self.frames = match serde_json::from_str(&text).unwrap() {
+                    Value::Array(frames) => frames.into(),
+                    frame => VecDeque::from([frame]),
+                };
+                continue;
+            };
             if frame["type"] != "pong" && frame["type"] != "ack" {
                 return frame;
             }

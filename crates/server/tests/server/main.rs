@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod batches;
 mod callers;
 mod ends;
 mod frames;

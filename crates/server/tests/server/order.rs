@@ -7,8 +7,9 @@ use crate::support::Client;
 
 const ROUNDS: u64 = 20;
 
-/// Stops the server, lets so many clients ask for the same name one after the other, and continues it.
-async fn requests_are_served_as_they_came(sockets: usize) {
+/// Stops the server, lets so many clients ask for the same name one after the other, each in one message of
+/// so many frames, and continues it.
+async fn requests_are_served_as_they_came(sockets: usize, frames: u64) {
     // No ping comes in between.
     let server = ServerProcess::start("5m");
     let mut clients = Vec::new();
@@ -17,45 +18,57 @@ async fn requests_are_served_as_they_came(sockets: usize) {
         client.join(1).await;
         clients.push(client);
     }
+    let mut last_id = 0;
     for round in 1..=ROUNDS {
-        let id = 2 * round + 1;
+        last_id += 1;
         for client in &mut clients {
             // All that was sent before has been carried out.
-            client.query(2 * round).await;
+            client.query(last_id).await;
         }
+        let ids = last_id + 1..=last_id + frames;
+        last_id += frames;
         server.stop();
         for client in &mut clients {
-            let request = json!({"type": "request", "id": id, "agent": 1, "name": "n", "mode": "shared"});
-            client.call(request).await;
+            let request =
+                |id| json!({"type": "request", "id": id, "agent": 1, "name": "n", "mode": "shared"});
+            client.call_all(ids.clone().map(request)).await;
         }
         server.go_on();
         let mut tokens = Vec::new();
         for client in &mut clients {
-            tokens.push(client.granted(id).await);
+            for id in ids.clone() {
+                tokens.push(client.granted(id).await);
+            }
         }
         assert!(tokens.is_sorted(), "round {round} of {sockets} sockets: {tokens:?}");
         for client in &mut clients {
-            client.release(id).await;
+            let release = |id| json!({"type": "release", "id": id});
+            client.call_all(ids.clone().map(release)).await;
         }
     }
 }
 
 #[tokio::test]
 async fn requests_of_2_connections_are_served_as_they_came() {
-    requests_are_served_as_they_came(2).await;
+    requests_are_served_as_they_came(2, 1).await;
 }
 
 #[tokio::test]
 async fn requests_of_3_connections_are_served_as_they_came() {
-    requests_are_served_as_they_came(3).await;
+    requests_are_served_as_they_came(3, 1).await;
 }
 
 #[tokio::test]
 async fn requests_of_6_connections_are_served_as_they_came() {
-    requests_are_served_as_they_came(6).await;
+    requests_are_served_as_they_came(6, 1).await;
 }
 
 #[tokio::test]
 async fn requests_of_64_connections_are_served_as_they_came() {
-    requests_are_served_as_they_came(64).await;
+    requests_are_served_as_they_came(64, 1).await;
+}
+
+#[tokio::test]
+async fn messages_of_several_frames_are_served_as_they_came() {
+    requests_are_served_as_they_came(6, 4).await;
 }

@@ -102,7 +102,8 @@ async fn a_cut_after_every_frame_in_both_directions_ends_in_a_resume() {
         }
     }
     let resumes: usize = plays.join_all().await.into_iter().sum();
-    assert!(resumes > 50, "only {resumes} cuts hit a session");
+    // Frames that go together are cut together.
+    assert!(resumes > 40, "only {resumes} cuts hit a session");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use lockhouse::core::{FencingToken, HolderKind, Mode};
 use lockhouse_wire::{
     ClientCall, ClientFrame, Envelope, ErrorCode, FatalCode, Hello, LostReason, Resume, ServerEvent,
-    ServerFrame, SnapshotPage, SnapshotQuery, Ticket, Welcome,
+    ServerFrame, SnapshotPage, SnapshotQuery, Ticket, Welcome, frames_of,
 };
 use random::Random;
 
@@ -243,7 +243,10 @@ impl Session {
         while let Some(connection) = &mut self.connection {
             match connection.next(server.journal.now_ms()) {
                 Input::Nothing => break,
-                Input::Text(text) => self.frame(server, &text),
+                Input::Text(text) => match frames_of(&text) {
+                    Ok(frames) => frames.into_iter().for_each(|frame| self.frame(server, frame)),
+                    Err(problem) => server.strange(format!("a message that breaks the protocol: {problem}")),
+                },
                 Input::Closed => self.disconnect(),
             }
         }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use lockhouse_core::Limits;
 use lockhouse_wire::{
-    ACK_EVERY, ClientFrame, Credential, Envelope, FatalCode, Hello, Resume, ServerFrame, Welcome, WireLimits,
-    close,
+    ACK_EVERY, ClientFrame, Credential, Envelope, FatalCode, Hello, MessageBuilder, MessageCursor, Resume,
+    ServerFrame, Welcome, WireLimits, close,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -300,16 +300,23 @@ impl State {
         self.ask_looks_anew();
     }
 
-    /// Handles a frame of the server.
-    pub(crate) fn receive(&mut self, text: &str) {
-        if self.expire_if_overdue() {
-            return;
-        }
-        if let Link::Up { heard, .. } = &mut self.link {
-            *heard = Instant::now();
-        }
-        if let Err(ProtocolViolation(breach)) = self.handle(text) {
-            self.accuse(&breach);
+    /// Handles a message of the server.
+    pub(crate) fn receive(&mut self, message: &str) {
+        let mut cursor = MessageCursor::default();
+        while !cursor.is_over() {
+            if self.expire_if_overdue() {
+                return;
+            }
+            if let Link::Up { heard, .. } = &mut self.link {
+                *heard = Instant::now();
+            }
+            let handled = match cursor.next(message) {
+                Ok(frame) => self.handle(&message[frame]),
+                Err(problem) => Err(ProtocolViolation(problem.message.into_owned())),
+            };
+            if let Err(ProtocolViolation(breach)) = handled {
+                return self.accuse(&breach);
+            }
         }
     }
 
@@ -332,20 +339,12 @@ impl State {
         Ok(())
     }
 
-    /// The next text to be sent, if there is one.
-    pub(crate) fn next_text(&mut self) -> Option<String> {
+    /// The messages to be sent, in order.
+    pub(crate) fn next_messages(&mut self) -> Vec<String> {
         if self.expire_if_overdue() || !matches!(self.link, Link::Up { .. }) {
-            return None;
+            return Vec::new();
         }
-        let session = self.session.as_mut()?;
-        let pong = session.pongs.pop_front().map(|n| ClientFrame::Pong { n });
-        let frame = match pong.or_else(|| session.outbox.next()) {
-            Some(frame) => frame,
-            None if session.unreported >= ACK_EVERY => ClientFrame::Ack,
-            None => return None,
-        };
-        session.unreported = 0;
-        Some(Envelope { ack: session.received, frame }.to_text())
+        self.session.as_mut().map_or_else(Vec::new, Session::next_messages)
     }
 
     /// The connection has gone, with that close code of the server if it closed.
@@ -524,14 +523,44 @@ impl State {
     }
 
     fn has_outgoing(&self) -> bool {
-        matches!(self.link, Link::Up { .. })
-            && self.session.as_ref().is_some_and(|session| {
-                !session.pongs.is_empty() || session.unreported >= ACK_EVERY || session.outbox.can_send()
-            })
+        matches!(self.link, Link::Up { .. }) && self.session.as_ref().is_some_and(Session::has_outgoing)
     }
 }
 
 impl Session {
+    /// Pongs alone, which the server then finds wherever they wait; of other frames as many together as fit
+    /// in a message.
+    fn next_messages(&mut self) -> Vec<String> {
+        let mut messages = Vec::new();
+        while let Some(n) = self.pongs.pop_front() {
+            messages.push(self.frame(ClientFrame::Pong { n }));
+        }
+        let mut message = MessageBuilder::default();
+        while let Some(frame) = self.outbox.next() {
+            let frame = self.frame(frame);
+            if !message.try_push(&frame) {
+                messages.extend(message.take());
+                message.try_push(&frame);
+            }
+        }
+        messages.extend(message.take());
+        if self.unreported >= ACK_EVERY {
+            messages.push(self.frame(ClientFrame::Ack));
+        }
+        messages
+    }
+
+    /// The text of a frame, which acknowledges all that was received.
+    fn frame(&mut self, frame: ClientFrame<'_>) -> String {
+        self.unreported = 0;
+        Envelope { ack: self.received, frame }.to_text()
+    }
+
+    fn has_outgoing(&self) -> bool {
+        let has_due_ack = self.unreported >= ACK_EVERY;
+        !self.pongs.is_empty() || has_due_ack || self.outbox.can_send()
+    }
+
     fn count(&mut self, seq: u64) -> Result<(), ProtocolViolation> {
         let due = self.received + 1;
         if seq != due {

@@ -125,7 +125,7 @@ impl SessionTask {
         sink: &mut (impl Sink<Message, Error = Error> + Unpin),
     ) -> Result<Infallible, Error> {
         loop {
-            while let Some(text) = self.shared.with(State::next_text) {
+            for text in self.shared.with(State::next_messages) {
                 sink.feed(Message::text(text)).await?;
             }
             sink.flush().await?;

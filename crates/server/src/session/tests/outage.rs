@@ -11,6 +11,7 @@ use lockhouse::store::{
     StoreFuture, TakeError, WriterId,
 };
 use lockhouse::{House, LockError, Mode, Name, OfflineLock, Options, StoreError, StoreState};
+use lockhouse_wire::frames_of;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -118,8 +119,9 @@ fn full() -> StoreState {
 
 /// The frames to be written, acknowledgements apart.
 fn texts(session: &mut Session) -> Vec<String> {
-    let texts = std::iter::from_fn(|| session.outbound.queue.pop()).map(|text| text.as_str().to_owned());
-    texts.filter(|text| !text.contains(r#""type":"ack""#)).collect()
+    let messages: Vec<_> = std::iter::from_fn(|| session.outbound.queue.pop()).collect();
+    let texts = messages.iter().flat_map(|message| frames_of(message).unwrap());
+    texts.filter(|text| !text.contains(r#""type":"ack""#)).map(str::to_owned).collect()
 }
 
 /// The number of frames in which that stands.

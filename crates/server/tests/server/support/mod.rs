@@ -4,6 +4,7 @@ pub(crate) mod keys;
 pub(crate) mod proxy;
 pub(crate) mod resuming;
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -98,6 +99,19 @@ impl TestServer {
     }
 }
 
+/// The frames of a message of the server, which keeps its bounds.
+pub(crate) fn frames(message: &str) -> Vec<Value> {
+    assert!(message.len() <= 65_536, "{} bytes", message.len());
+    traces::answer(message);
+    match serde_json::from_str(message).unwrap_or_else(|error| panic!("{error}: {message}")) {
+        Value::Array(frames) => {
+            assert!((2..=1024).contains(&frames.len()), "{} frames", frames.len());
+            frames
+        }
+        frame => vec![frame],
+    }
+}
+
 /// A WebSocket that sends and receives as the test asks.
 pub(crate) struct Client {
     pub(crate) socket: WebSocketStream<TcpStream>,
@@ -108,6 +122,8 @@ pub(crate) struct Client {
     pub(crate) received: u64,
     /// Whether pings are answered.
     pub(crate) alive: bool,
+    /// The frames of a message that are still to be read.
+    pub(crate) frames: VecDeque<Value>,
 }
 
 impl Client {
@@ -124,7 +140,7 @@ impl Client {
         let connect = client_async(request, stream);
         let (socket, response) = timeout(PATIENCE, connect).await.unwrap().unwrap();
         assert_eq!(response.headers()["sec-websocket-protocol"], "lockhouse.v1");
-        Self { socket, welcome: Value::Null, seq: 0, received: 0, alive: true }
+        Self { socket, welcome: Value::Null, seq: 0, received: 0, alive: true, frames: VecDeque::new() }
     }
 
     /// Connects and says hello.
@@ -183,6 +199,17 @@ impl Client {
         self.send(frame).await;
     }
 
+    /// Sends numbered frames in one message.
+    pub(crate) async fn call_all(&mut self, frames: impl IntoIterator<Item = Value>) {
+        let number = |mut frame: Value| {
+            self.seq += 1;
+            frame["seq"] = json!(self.seq);
+            frame
+        };
+        let mut frames: Vec<_> = frames.into_iter().map(number).collect();
+        self.send(if frames.len() == 1 { frames.remove(0) } else { json!(frames) }).await;
+    }
+
     pub(crate) async fn join(&mut self, agent: u64) {
         self.call(json!({"type": "join", "agent": agent, "clientId": format!("agent {agent}")})).await;
     }
@@ -210,16 +237,17 @@ impl Client {
 
     async fn next_or_close_at_last(&mut self) -> Result<Value, Option<CloseFrame>> {
         loop {
-            let message = self.socket.next().await;
-            let text = match message {
-                Some(Ok(Message::Text(text))) => text,
-                Some(Ok(Message::Close(frame))) => return Err(frame),
-                Some(Ok(_)) => continue,
-                Some(Err(_)) | None => return Err(None),
+            let Some(frame) = self.frames.pop_front() else {
+                let message = self.socket.next().await;
+                let text = match message {
+                    Some(Ok(Message::Text(text))) => text,
+                    Some(Ok(Message::Close(frame))) => return Err(frame),
+                    Some(Ok(_)) => continue,
+                    Some(Err(_)) | None => return Err(None),
+                };
+                self.frames = frames(&text).into();
+                continue;
             };
-            assert!(text.len() <= 65_536, "{} bytes", text.len());
-            traces::answer(&text);
-            let frame: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
             if frame["type"] == "ping" && self.alive {
                 // The server may close at this moment.
                 _ = self.try_send(json!({"type": "pong", "n": frame["n"]})).await;

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use lockhouse_wire::{ClientFrame, Envelope, PATH, SUBPROTOCOL};
+use lockhouse_wire::{ClientFrame, Envelope, MessageBuilder, PATH, SUBPROTOCOL};
 use random::Random;
 use tokio_tungstenite::tungstenite::client::client_with_config;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
@@ -20,6 +20,9 @@ use crate::sim::server::{Place, ServerLife};
 #[derive(Debug)]
 pub(super) struct Connection {
     state: State,
+    /// Frames that go with the next one, or before the next message is read.
+    gathered: MessageBuilder,
+    random: Random,
     pub(super) wire: Wire,
     /// When the `hello` was sent.
     hello_ms: u64,
@@ -64,7 +67,8 @@ impl Connection {
                 State::Closed
             }
         };
-        Self { state, wire, hello_ms: 0 }
+        let random = Random::new(random.next_u64());
+        Self { state, gathered: MessageBuilder::default(), random, wire, hello_ms: 0 }
     }
 
     pub(super) fn is_welcomed(&self) -> bool {
@@ -80,16 +84,36 @@ impl Connection {
         self.hello_ms
     }
 
-    /// Sends a frame; a connection that is gone takes it, too.
+    /// Sends a frame, now or in one message with the next ones; a connection that is gone takes it, too.
     pub(super) fn send(&mut self, envelope: &Envelope<ClientFrame<'_>>) {
+        let text = envelope.to_text();
+        if matches!(envelope.frame, ClientFrame::Pong { .. } | ClientFrame::Bye) {
+            self.write(text);
+        } else if !self.gathered.try_push(&text) {
+            self.flush();
+            self.gathered.try_push(&text);
+        }
+        if self.random.percent(50) {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(message) = self.gathered.take() {
+            self.write(message);
+        }
+    }
+
+    fn write(&mut self, message: String) {
         if let State::Greeting(socket) | State::Welcomed(socket) = &mut self.state {
             // That it is gone shows when it is read.
-            _ = socket.send(Message::text(envelope.to_text()));
+            _ = socket.send(Message::text(message));
         }
     }
 
     /// The next message that has come.
     pub(super) fn next(&mut self, now_ms: u64) -> Input {
+        self.flush();
         if let State::Opening(..) = self.state {
             self.open_if_answered(now_ms);
         }

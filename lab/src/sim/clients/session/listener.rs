@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockhouse::FencingToken;
-use lockhouse_wire::{Envelope, ServerEvent, ServerFrame};
+use lockhouse_wire::{Envelope, ServerEvent, ServerFrame, frames_of};
 
 use crate::sim::ledger::Ledger;
 use crate::sim::server::{Place, ServerHandle};
@@ -79,6 +79,13 @@ impl Listener {
     }
 
     fn message(&self, text: &str) {
+        match frames_of(text) {
+            Ok(frames) => frames.into_iter().for_each(|frame| self.frame(frame)),
+            Err(problem) => self.server.strange(format!("the server sends {text}: {problem}")),
+        }
+    }
+
+    fn frame(&self, text: &str) {
         let Ok(Envelope { frame, .. }) = Envelope::<ServerFrame<'_>>::parse(text) else {
             return self.server.strange(format!("the server sends {text}"));
         };
