@@ -62,6 +62,9 @@ pub(crate) enum Wait {
     Over(Loss),
 }
 
+/// So much memory of a crowd is kept.
+const KEPT: usize = 1024;
+
 impl Waiters {
     /// The future of that request, which is pending or about to be granted, waits with this waker. The waker
     /// that it displaces is to be dropped once the mutex is free, as a waker may own a task that owns a
@@ -233,7 +236,13 @@ impl Waiters {
     /// The manager has become empty: the memory of a crowd is given back.
     #[inline]
     pub(crate) fn all_gone(&mut self) {
-        const KEPT: usize = 1024;
+        if self.cells.capacity() > KEPT || self.losses.capacity() > KEPT {
+            self.shrink();
+        }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
         if self.cells.capacity() > KEPT {
             self.cells = Vec::new();
         }

@@ -149,8 +149,9 @@ impl Shared {
     /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
     #[inline]
     pub(crate) fn request(self: &Arc<Self>, request: &NewRequest<'_>, waker: &Waker) -> RequestResult {
+        let tick = self.environment.clock.now();
         let make = |state: &mut State| {
-            let now = self.stamp(state, request.max_hold_ms.is_some());
+            let now = self.stamp(state, tick, request.max_hold_ms.is_some());
             let outcome = state.request(now, request);
             match outcome {
                 Ok(Outcome::Granted(grant)) if state.outbox.is_idle() => RequestResult::Granted(grant),
@@ -172,8 +173,9 @@ impl Shared {
     /// Releases the lock of a guard; why it was lost, if it was.
     #[inline]
     pub(crate) fn release(self: &Arc<Self>, request: RequestId) -> Option<Loss> {
+        let tick = self.environment.clock.now();
         let (loss, displaced) = self.with(|state| {
-            let held = state.release(self.stamp(state, false), request);
+            let held = state.release(self.stamp(state, tick, false), request);
             let loss = state.loss().or_else(|| (!held).then(|| state.waiters().loss_of(request)));
             (loss, state.waiters().guard_dropped(request))
         });
@@ -285,12 +287,13 @@ impl Shared {
         });
     }
 
-    /// The time of one of the commands of which there are most. The tick alone will do, and is read faster,
-    /// if no deadline can begin: neither one of the command itself nor one of a waiting request.
+    /// The time of one of the commands of which there are most. The tick alone will do, which is read faster
+    /// and before others have to wait for it, if no deadline can begin: neither one of the command itself nor
+    /// one of a waiting request.
     #[inline]
-    fn stamp(&self, state: &State, sets_deadline: bool) -> Now {
-        let clock = &self.environment.clock;
-        if sets_deadline || state.manager().may_set_deadline() { clock.stamp() } else { clock.now().into() }
+    fn stamp(&self, state: &State, tick: Instant, sets_deadline: bool) -> Now {
+        let may_begin = sets_deadline || state.manager().may_set_deadline();
+        if may_begin { self.environment.clock.stamp() } else { tick.into() }
     }
 
     /// The length of a lease that the command gives and that the store has to know of before.
@@ -338,10 +341,12 @@ impl Shared {
         let has_first_deadline = !state.is_ticked && state.manager().next_timeout().is_some();
         state.is_ticked |= has_first_deadline;
         let changed = state.changes.take();
-        let wakeups = std::mem::take(&mut state.wakeups);
+        let wakeups = state.wakeups.take();
         let (is_to_send, more) = if state.outbox.is_idle() { (false, 0) } else { state.close_group() };
         drop(state);
-        wakeups.run();
+        if let Some(wakeups) = wakeups {
+            wakeups.run();
+        }
         if let Some(changed) = changed {
             changed.send_replace(());
         }

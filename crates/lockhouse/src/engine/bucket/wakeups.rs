@@ -15,7 +15,13 @@ pub(super) struct Wakeups {
 }
 
 impl Wakeups {
+    /// Takes them out, if there are any: most commands wake no task.
     #[inline]
+    pub(super) fn take(&mut self) -> Option<Self> {
+        let is_empty = self.wakers.is_empty() && self.listeners.is_empty();
+        if is_empty { None } else { Some(std::mem::take(self)) }
+    }
+
     pub(super) fn run(self) {
         self.wakers.into_iter().for_each(Waker::wake);
         self.listeners.iter().for_each(|listener| listener.notify_waiters());
