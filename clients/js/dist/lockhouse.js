@@ -914,6 +914,7 @@ var BRISK_MS = 0.5;
 var QUIET_MICROTASKS = 8;
 var LONGEST_MICROTASKS = 64;
 var COMPANY_MS = 1;
+var COMPANY_TURNS = 64;
 var Batch = class {
   #user;
   #isPage;
@@ -926,7 +927,11 @@ var Batch = class {
   #quiet = 0;
   #left = 0;
   #turnBeganMs = 0;
+  /** Whether a callback has run whose turn is not over yet. */
+  #isTurn = false;
   #briskTurns = 0;
+  /** How many turns the frames have waited for already. */
+  #waitedTurns = 0;
   constructor(user, isPage) {
     this.#user = user;
     this.#isPage = isPage;
@@ -947,13 +952,14 @@ var Batch = class {
   get isEmpty() {
     return this.#frames === 0;
   }
-  /** What was added is not to wait, unless the program is brisk. */
+  /** What was added is not to wait, unless the program is brisk and has other callbacks that are due. */
   hurry() {
-    if (!this.#isBrisk) this.flush();
+    if (!this.#isBrisk || !this.#user.hasCompany()) this.flush();
   }
   /** A turn of the program begins: a task with a callback. */
   turnBegins() {
     this.#turnBeganMs = performance.now();
+    this.#isTurn = true;
   }
   /** The turn is about to end, though microtasks may follow. */
   turnEnds() {
@@ -973,6 +979,7 @@ var Batch = class {
     this.#text = "";
     this.#frames = 0;
     this.#lastSeq = 0;
+    this.#waitedTurns = 0;
   }
   get #isBrisk() {
     return this.#briskTurns >= BRISK_TURNS;
@@ -987,14 +994,21 @@ var Batch = class {
   #pass = () => {
     this.#quiet -= 1;
     this.#left -= 1;
+    const nowMs = performance.now();
+    const isTimely = nowMs - this.#sinceMs < COMPANY_MS;
     if (this.#quiet > 0 && this.#left > 0) {
+      if (!isTimely) this.flush();
       queueMicrotask(this.#pass);
       return;
     }
     this.#quiet = 0;
-    const nowMs = performance.now();
-    if (this.#isPage) this.#briskTurns = nowMs - this.#turnBeganMs < BRISK_MS ? this.#briskTurns + 1 : 0;
-    if (this.#isBrisk && this.#user.hasCompany() && nowMs - this.#sinceMs < COMPANY_MS) return;
+    if (this.#isPage && this.#isTurn) {
+      this.#briskTurns = nowMs - this.#turnBeganMs < BRISK_MS ? this.#briskTurns + 1 : 0;
+      this.#waitedTurns += 1;
+    }
+    this.#isTurn = false;
+    const mayWait = this.#isBrisk && isTimely && this.#waitedTurns < COMPANY_TURNS;
+    if (mayWait && this.#user.hasCompany()) return;
     this.flush();
   };
 };
@@ -1419,6 +1433,7 @@ var Session = class {
    * tasks of a message are there before the first of them runs.
    */
   #takeAll(message) {
+    if (!this.#greeted) throw new ProtocolError("an array before the welcome, which comes alone");
     const socket = this.#socket;
     const notices = [];
     try {

@@ -13,8 +13,9 @@ const BRISK_MS = 0.5;
 const QUIET_MICROTASKS = 8;
 /** How many microtasks a turn may have in all. */
 const LONGEST_MICROTASKS = 64;
-/** How long frames wait at most for those of callbacks that are due. */
+/** How long frames wait at most for those of callbacks that are due, and for how many of these. */
 const COMPANY_MS = 1;
+const COMPANY_TURNS = 64;
 
 /** The session of a batch. */
 export interface BatchUser {
@@ -31,8 +32,9 @@ export interface BatchUser {
  *
  * What the program sends before it lets its microtasks run goes together, and what it releases goes at once,
  * as the program may do anything as soon as it learns of that. In a page, where nothing waits for other
- * threads, frames of a program that has shown to be brisk also wait for the rest of its turn (for the request
- * that follows a release), and for a moment for callbacks that are due, each of which is a turn.
+ * threads, a program whose last callbacks all were short is brisk: then frames wait for the rest of its turn
+ * (for the request that follows a release), and, while other callbacks are due, a moment for theirs. The
+ * next piece of such a program may be a long one all the same, and frames then go after it.
  */
 export class Batch {
   readonly #user: BatchUser;
@@ -46,7 +48,11 @@ export class Batch {
   #quiet = 0;
   #left = 0;
   #turnBeganMs = 0;
+  /** Whether a callback has run whose turn is not over yet. */
+  #isTurn = false;
   #briskTurns = 0;
+  /** How many turns the frames have waited for already. */
+  #waitedTurns = 0;
 
   constructor(user: BatchUser, isPage: boolean) {
     this.#user = user;
@@ -71,14 +77,15 @@ export class Batch {
     return this.#frames === 0;
   }
 
-  /** What was added is not to wait, unless the program is brisk. */
+  /** What was added is not to wait, unless the program is brisk and has other callbacks that are due. */
   hurry(): void {
-    if (!this.#isBrisk) this.flush();
+    if (!this.#isBrisk || !this.#user.hasCompany()) this.flush();
   }
 
   /** A turn of the program begins: a task with a callback. */
   turnBegins(): void {
     this.#turnBeganMs = performance.now();
+    this.#isTurn = true;
   }
 
   /** The turn is about to end, though microtasks may follow. */
@@ -101,6 +108,7 @@ export class Batch {
     this.#text = '';
     this.#frames = 0;
     this.#lastSeq = 0;
+    this.#waitedTurns = 0;
   }
 
   get #isBrisk(): boolean {
@@ -118,14 +126,22 @@ export class Batch {
   readonly #pass = (): void => {
     this.#quiet -= 1;
     this.#left -= 1;
+    const nowMs = performance.now();
+    const isTimely = nowMs - this.#sinceMs < COMPANY_MS;
     if (this.#quiet > 0 && this.#left > 0) {
+      // A microtask may have taken long.
+      if (!isTimely) this.flush();
       queueMicrotask(this.#pass);
       return;
     }
     this.#quiet = 0;
-    const nowMs = performance.now();
-    if (this.#isPage) this.#briskTurns = nowMs - this.#turnBeganMs < BRISK_MS ? this.#briskTurns + 1 : 0;
-    if (this.#isBrisk && this.#user.hasCompany() && nowMs - this.#sinceMs < COMPANY_MS) return;
+    if (this.#isPage && this.#isTurn) {
+      this.#briskTurns = nowMs - this.#turnBeganMs < BRISK_MS ? this.#briskTurns + 1 : 0;
+      this.#waitedTurns += 1;
+    }
+    this.#isTurn = false;
+    const mayWait = this.#isBrisk && isTimely && this.#waitedTurns < COMPANY_TURNS;
+    if (mayWait && this.#user.hasCompany()) return;
     this.flush();
   };
 }

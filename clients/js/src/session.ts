@@ -316,6 +316,7 @@ export class Session {
    * tasks of a message are there before the first of them runs.
    */
   #takeAll(message: readonly unknown[]): void {
+    if (!this.#greeted) throw new ProtocolError('an array before the welcome, which comes alone');
     const socket = this.#socket;
     const notices: Notice[] = [];
     try {

@@ -59,11 +59,37 @@ describe('a batch', () => {
     assert.equal(sent.length, 80);
   });
 
-  test('in a page gathers the frames of a turn once the program has shown to be brisk', async () => {
-    const { sent, turn } = start(true);
-    for (let n = 0; n < 40; n++) await turn();
+  test('in a page gathers the frames of turns once the program has shown to be brisk', async () => {
+    const { sent, state, turn } = start(true);
+    state.hasCompany = true;
+    await turn();
     assert.equal(frames(sent[0][0]).length, 1, 'not at first');
-    assert.equal(frames(sent.at(-1)[0]).length, 2);
+    for (let n = 0; n < 40; n++) await turn();
+    const before = sent.length;
+    await turn();
+    assert.equal(sent.length, before, 'others are due');
+    state.hasCompany = false;
+    await turn();
+    assert.ok(frames(sent[before][0]).length > 2);
+  });
+
+  test('what is released is not kept back while no callback is due', async () => {
+    const { batch, sent, turn, add } = start(true);
+    for (let n = 0; n < 40; n++) await turn();
+    const before = sent.length;
+    batch.turnBegins();
+    add();
+    batch.hurry();
+    assert.equal(sent.length, before + 1);
+  });
+
+  test('waits for so many callbacks at most, whatever the clock says', async () => {
+    const { sent, state, turn } = start(true);
+    for (let n = 0; n < 40; n++) await turn();
+    state.hasCompany = true;
+    const before = sent.length;
+    for (let n = 0; n < 70; n++) await turn();
+    assert.ok(sent.length > before && sent.length < before + 5, `${sent.length - before} messages`);
   });
 
   test('a turn that takes long ends that', async () => {
@@ -74,6 +100,7 @@ describe('a batch', () => {
     add();
     await new Promise((resolve) => setImmediate(resolve));
     const before = sent.length;
+    state.hasCompany = true;
     batch.turnBegins();
     add();
     batch.hurry();

@@ -14,6 +14,11 @@ use super::paths::HotPath;
 /// Where they stand in the tree.
 const FILE: &str = "tests/guard/counts.json";
 
+/// How much more than accepted fails.
+const MOST_MORE: f64 = 0.03;
+/// The same where the counts are of another compiler or another processor.
+const MOST_MORE_ELSEWHERE: f64 = 0.3;
+
 /// All of them, and the toolchain that counts now.
 #[derive(Debug)]
 pub(super) struct Accepted {
@@ -42,16 +47,22 @@ impl Accepted {
         &self.toolchain
     }
 
-    /// The count of a path with the present toolchain.
-    pub(super) fn of(&self, path: HotPath) -> Result<u64> {
-        let count = self.all.get(&self.toolchain).and_then(|counts| counts.get(path.word()));
+    /// The count of a path, and how much more of it fails: with another toolchain than those that counts are
+    /// of, much more than the largest of theirs.
+    pub(super) fn of(&self, path: HotPath) -> Result<(u64, f64)> {
+        let of = |counts: &BTreeMap<String, Count>| counts.get(path.word()).map(|count| count.instructions);
+        if let Some(count) = self.all.get(&self.toolchain).and_then(of) {
+            return Ok((count, MOST_MORE));
+        }
         let word = path.word();
-        count.map(|count| count.instructions).with_context(|| {
-            format!(
-                "{FILE} has no count of {word} with {}: cargo xtask guard accept {word} --reason TEXT",
-                self.toolchain
-            )
-        })
+        let largest = self.all.values().filter_map(of).max();
+        let largest = largest.with_context(|| format!("{FILE} has no count of {word}"))?;
+        Ok((largest, MOST_MORE_ELSEWHERE))
+    }
+
+    /// Whether counts are of the present toolchain.
+    pub(super) fn is_known(&self) -> bool {
+        self.all.contains_key(&self.toolchain)
     }
 
     pub(super) fn accept(&mut self, path: HotPath, instructions: u64, reason: &str) {

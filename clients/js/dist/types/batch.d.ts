@@ -12,8 +12,9 @@ export interface BatchUser {
  *
  * What the program sends before it lets its microtasks run goes together, and what it releases goes at once,
  * as the program may do anything as soon as it learns of that. In a page, where nothing waits for other
- * threads, frames of a program that has shown to be brisk also wait for the rest of its turn (for the request
- * that follows a release), and for a moment for callbacks that are due, each of which is a turn.
+ * threads, a program whose last callbacks all were short is brisk: then frames wait for the rest of its turn
+ * (for the request that follows a release), and, while other callbacks are due, a moment for theirs. The
+ * next piece of such a program may be a long one all the same, and frames then go after it.
  */
 export declare class Batch {
     #private;
@@ -22,7 +23,7 @@ export declare class Batch {
     add(body: string, seq: number): boolean;
     /** Whether nothing waits to be sent. */
     get isEmpty(): boolean;
-    /** What was added is not to wait, unless the program is brisk. */
+    /** What was added is not to wait, unless the program is brisk and has other callbacks that are due. */
     hurry(): void;
     /** A turn of the program begins: a task with a callback. */
     turnBegins(): void;

@@ -88,7 +88,7 @@ fn of_tables() -> Vec<Constant> {
             "locks_ended_at_once",
             locks_ended_at_once.to_string(),
             "offline locks that end in one commit",
-            "the rest of an owner's locks ends in commits that follow, a few at each tick of 100 ms",
+            "the rest of an owner's locks ends in commits that follow, one each 50 ms, more where very many are left",
         ),
         (
             "requests_per_agent",

@@ -55,9 +55,13 @@ impl WriteQueue {
             return self.pop_frame();
         }
         let mut message = MessageBuilder::default();
-        while message.bytes() < MESSAGE_BYTES
-            && self.frames.front().is_some_and(|next| message.try_push(&next.text))
-        {
+        while let Some(next) = self.frames.front() {
+            // A long frame goes alone, so that the short ones before it do not wait until it has come.
+            let is_full =
+                message.bytes() >= MESSAGE_BYTES || (message.bytes() > 0 && next.text.len() >= MESSAGE_BYTES);
+            if is_full || !message.try_push(&next.text) {
+                break;
+            }
             self.pop_frame();
         }
         message.take().map(Utf8Bytes::from)

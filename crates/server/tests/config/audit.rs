@@ -80,7 +80,9 @@ async fn next(socket: &mut Socket, kind: &str) -> Value {
         let Message::Text(text) = socket.next().await.unwrap().unwrap() else { continue };
         let message: Value = serde_json::from_str(&text).unwrap();
         let frames = message.as_array().cloned().unwrap_or_else(|| vec![message]);
-        if let Some(frame) = frames.into_iter().find(|frame| frame["type"] == kind) {
+        let mut found = frames.into_iter().filter(|frame| frame["type"] == kind);
+        if let Some(frame) = found.next() {
+            assert_eq!(found.next(), None, "the next one would be missed");
             return frame;
         }
     }

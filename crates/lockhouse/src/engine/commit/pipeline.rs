@@ -436,6 +436,15 @@ impl<F: FnOnce()> Ending<F> {
     }
 }
 
+/// Lets those go on that wait for the end, also if a waker of a user panics before.
+struct Ended<'a>(&'a StoreStatus);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 impl<F: FnOnce()> Drop for Ending<F> {
     fn drop(&mut self) {
         let place = "the way to the store".into();
@@ -443,10 +452,11 @@ impl<F: FnOnce()> Drop for Ending<F> {
         self.pipeline.status.set(StoreState::Failed(Fatal::Io { place, why }));
         // The waiting writes hold the house, which holds the pipeline.
         let left = std::mem::take(&mut *self.pipeline.queue.lock());
+        let ended = Ended(&self.pipeline.status);
         if let Some(is_over) = self.is_over.take() {
             is_over();
         }
-        self.pipeline.status.end();
+        drop(ended);
         drop(left);
     }
 }

@@ -339,7 +339,7 @@ impl State {
         Ok(())
     }
 
-    /// The messages to be sent, in order.
+    /// The next messages to be sent, in order: at most two, and none if there is nothing to send.
     pub(crate) fn next_messages(&mut self) -> Vec<String> {
         if self.expire_if_overdue() || !matches!(self.link, Link::Up { .. }) {
             return Vec::new();
@@ -528,23 +528,23 @@ impl State {
 }
 
 impl Session {
-    /// Pongs alone, which the server then finds wherever they wait; of other frames as many together as fit
-    /// in a message.
+    /// A pong alone, which the server then finds wherever it waits; of other frames as many together as fit
+    /// in a message, and the first that does not fit.
     fn next_messages(&mut self) -> Vec<String> {
-        let mut messages = Vec::new();
-        while let Some(n) = self.pongs.pop_front() {
-            messages.push(self.frame(ClientFrame::Pong { n }));
+        if let Some(n) = self.pongs.pop_front() {
+            return vec![self.frame(ClientFrame::Pong { n })];
         }
-        let mut message = MessageBuilder::default();
+        let (mut messages, mut message) = (Vec::new(), MessageBuilder::default());
         while let Some(frame) = self.outbox.next() {
             let frame = self.frame(frame);
             if !message.try_push(&frame) {
                 messages.extend(message.take());
-                message.try_push(&frame);
+                messages.push(frame);
+                return messages;
             }
         }
         messages.extend(message.take());
-        if self.unreported >= ACK_EVERY {
+        if messages.is_empty() && self.unreported >= ACK_EVERY {
             messages.push(self.frame(ClientFrame::Ack));
         }
         messages

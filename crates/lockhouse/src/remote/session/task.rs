@@ -125,8 +125,15 @@ impl SessionTask {
         sink: &mut (impl Sink<Message, Error = Error> + Unpin),
     ) -> Result<Infallible, Error> {
         loop {
-            for text in self.shared.with(State::next_messages) {
-                sink.feed(Message::text(text)).await?;
+            // A few at a time: a pong that becomes due meanwhile goes before the rest.
+            loop {
+                let messages = self.shared.with(State::next_messages);
+                if messages.is_empty() {
+                    break;
+                }
+                for text in messages {
+                    sink.feed(Message::text(text)).await?;
+                }
             }
             sink.flush().await?;
             self.shared.outgoing.notified().await;

@@ -112,7 +112,10 @@ impl BucketClient {
             return self
                 .unanswered(format_args!("was not reached by its proxy: status {status}"), is_a_question);
         }
-        let exit = if status >= 500 && !is_a_question { UNKNOWN } else { UNREACHABLE };
+        // What stands between may have replaced the answer to a change that was made.
+        let is_unknown = !is_a_question && !matches!(status, 300..=499);
+        let exit = if is_unknown { UNKNOWN } else { UNREACHABLE };
+        let outcome = if is_unknown { "; it may have done what it was asked" } else { "" };
         let origin = self.http.origin();
         if let Some(location) = &answer.location {
             let why = format!("{origin} leads to {location:?} (status {status}); name that place with --url");
@@ -124,7 +127,7 @@ impl BucketClient {
         let colon = if said.is_empty() { "" } else { ": " };
         Failure::new(
             exit,
-            format!("{origin} does not answer as a lockhouse server: status {status}{colon}{said}"),
+            format!("{origin} does not answer as a lockhouse server: status {status}{colon}{said}{outcome}"),
         )
     }
 }
@@ -218,7 +221,7 @@ mod tests {
             let location = location.map(str::to_owned);
             Answer { status, is_replayed: false, location, body: Vec::new() }
         };
-        for (status, location) in [(200, None), (301, Some("https://a.example")), (404, None), (405, None)] {
+        for (status, location) in [(301, Some("https://a.example")), (404, None), (405, None)] {
             for is_a_question in [true, false] {
                 assert_eq!(
                     api.strange(&answer(status, location), is_a_question).code,
@@ -227,7 +230,7 @@ mod tests {
                 );
             }
         }
-        for status in [500, 502] {
+        for status in [200, 500, 502] {
             assert_eq!(api.strange(&answer(status, None), false).code, UNKNOWN, "{status}");
             assert_eq!(api.strange(&answer(status, None), true).code, UNREACHABLE, "{status}");
         }

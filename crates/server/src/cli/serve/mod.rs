@@ -123,9 +123,10 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     let hangups = signal(SignalKind::hangup())?;
     tokio::spawn(signals.run(stop.clone(), now.clone()));
     let settings = &loaded.settings;
-    // The first file that is wrong is met alone; what is wrong with all of them is reported together.
+    // The first file that is wrong is met alone; what is wrong with all of them is reported together. The
+    // folder of a self-signed certificate is none of them.
     let with_others = |first: Error| match sources.check() {
-        wrong if wrong.is_empty() => first,
+        wrong if wrong.is_empty() || settings.tls.self_signed.is_some() => first,
         wrong => Error::Settings(wrong),
     };
     let authority = loaded.authority().map_err(|wrong| with_others(Error::Settings(vec![wrong])))?;
