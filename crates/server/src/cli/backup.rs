@@ -100,10 +100,17 @@ impl Of {
 
 impl Backup {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        // The variable may be there for other commands.
+        // The variables may be there for other commands.
+        let is_of = |variable: &str, value: &str| env::var(variable).is_ok_and(|known| known == value);
         let bucket = self.target.bucket.as_deref().filter(|bucket| !bucket.is_empty());
-        if bucket.is_some() && bucket != env::var("LOCKHOUSE_BUCKET").ok().as_deref() {
+        if bucket.is_some_and(|bucket| !is_of("LOCKHOUSE_BUCKET", bucket)) {
             return Err(Failure::new(USAGE, "--bucket: must be absent, as a backup has all buckets"));
+        }
+        let url = &self.target.url;
+        let query = url.split_once('?').map_or("", |(_, query)| query);
+        let names_bucket = query.split('&').any(|pair| pair.starts_with("bucket="));
+        if names_bucket && !is_of("LOCKHOUSE_URL", url) {
+            return Err(Failure::new(USAGE, "--url: must name no bucket, as a backup has all buckets"));
         }
         let secret_file = operator_file(self.store.database("backed up")?);
         let secret = fs::read_to_string(&secret_file).map_err(|error| {

@@ -99,6 +99,7 @@ fn what_a_command_cannot_use_is_wrong_usage_that_names_it_and_no_call_is_made() 
         (&["key", "new", "--permission", "query", "--tenant", ""], "--tenant"),
         (&["key", "new", "--permission", "query", "--bucket", "a*b"], "--bucket"),
         (&["backup", "x.db", "--bucket", "a"], "--bucket"),
+        (&["backup", "x.db", "--url", "http://127.0.0.1:1/?bucket=a"], "--url"),
         (&["restore", "x.db", "--store", "memory:"], "can be restored"),
         (&["lock", "a/b", "--secret", "a\nb"], "--secret"),
         (&["lock", "a/b", "--secret", "xyz"], "--secret"),
