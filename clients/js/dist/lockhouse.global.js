@@ -2588,7 +2588,7 @@
         cancel.throwIfCancelled();
         if (cause instanceof WrongKey) throw cause;
         const missing = isSent ? "answer" : "key";
-        const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : String(cause);
+        const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : shownCause(cause);
         if (isQuestion || !isSent || !hadConnection(cause)) {
           return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
         }
@@ -2616,6 +2616,7 @@
       if (error instanceof OutcomeUnknownError && code !== "internal") {
         return (error.retryAfterMs ?? 0) + backoff.nextMs();
       }
+      if (error instanceof UnreachableError && behind(error.cause).message === BAD_PORT) return void 0;
       if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
       if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
       return isUnknown2 && (code === "quota_exceeded" || code === "request_timeout") ? backoff.nextMs() : void 0;
@@ -2642,10 +2643,19 @@
   ]);
   var NO_CONNECTION = /* @__PURE__ */ new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
   var BAD_PORT = "bad port";
-  function hadConnection(error) {
+  var HANDSHAKE = /^(ERR_SSL_|ERR_TLS_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_)/;
+  function behind(error) {
     const { cause } = error instanceof Error ? error : {};
-    const { code, syscall, message } = typeof cause === "object" && cause !== null ? cause : {};
-    return !NO_CONNECTION.has(String(code)) && syscall !== "connect" && message !== BAD_PORT;
+    return typeof cause === "object" && cause !== null ? cause : {};
+  }
+  function hadConnection(error) {
+    const { code, syscall, message } = behind(error);
+    const isNone = NO_CONNECTION.has(String(code)) || syscall === "connect" || message === BAD_PORT;
+    return !isNone && !HANDSHAKE.test(String(code));
+  }
+  function shownCause(error) {
+    const { message } = behind(error);
+    return typeof message === "string" && message !== "" ? `${String(error)} (${message})` : String(error);
   }
   function beforeAbort(value, signal) {
     if (!(value instanceof Promise)) return value;

@@ -170,7 +170,7 @@ export class Caller {
       cancel.throwIfCancelled();
       if (cause instanceof WrongKey) throw cause;
       const missing = isSent ? 'answer' : 'key';
-      const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : String(cause);
+      const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : shownCause(cause);
       if (isQuestion || !isSent || !hadConnection(cause)) {
         return new UnreachableError('unreachable', 0, `The lock server cannot be reached: ${why}`, { cause });
       }
@@ -199,6 +199,7 @@ export class Caller {
     if (error instanceof OutcomeUnknownError && code !== 'internal') {
       return (error.retryAfterMs ?? 0) + backoff.nextMs();
     }
+    if (error instanceof UnreachableError && behind(error.cause).message === BAD_PORT) return undefined;
     if (error instanceof UnreachableError || code === 'conflict_in_flight') return backoff.nextMs();
     if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
     return isUnknown && (code === 'quota_exceeded' || code === 'request_timeout') ? backoff.nextMs() : undefined;
@@ -233,15 +234,26 @@ const NO_CONNECTION = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ER
 
 /** What Node says of a port to which fetch never connects, such as that of mail. */
 const BAD_PORT = 'bad port';
+/** The codes of Node's errors of a TLS handshake, before which nothing is sent. */
+const HANDSHAKE = /^(ERR_SSL_|ERR_TLS_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_)/;
 
-/** Whether there may have been a connection when fetch failed like that. Browsers do not tell. */
-function hadConnection(error: unknown): boolean {
+/** What lies behind an error of fetch, where that is told: browsers tell nothing. */
+function behind(error: unknown): { code?: unknown; syscall?: unknown; message?: unknown } {
   const { cause } = error instanceof Error ? error : {};
-  const { code, syscall, message } = (typeof cause === 'object' && cause !== null ? cause : {}) as Record<
-    string,
-    unknown
-  >;
-  return !NO_CONNECTION.has(String(code)) && syscall !== 'connect' && message !== BAD_PORT;
+  return typeof cause === 'object' && cause !== null ? cause : {};
+}
+
+/** Whether there may have been a connection when fetch failed like that. */
+function hadConnection(error: unknown): boolean {
+  const { code, syscall, message } = behind(error);
+  const isNone = NO_CONNECTION.has(String(code)) || syscall === 'connect' || message === BAD_PORT;
+  return !isNone && !HANDSHAKE.test(String(code));
+}
+
+/** An error of fetch with what lies behind it. */
+function shownCause(error: unknown): string {
+  const { message } = behind(error);
+  return typeof message === 'string' && message !== '' ? `${String(error)} (${message})` : String(error);
 }
 
 /** What it comes to; rejects once the signal is aborted. */

@@ -438,12 +438,27 @@ describe('the error for a problem', () => {
     await assert.rejects(question, { name: 'UnreachableError', code: 'unreachable', cause });
   });
 
+  test('of a port to which fetch never connects fails at once, and says why', async (t) => {
+    const cause = new TypeError('fetch failed', { cause: new Error('bad port') });
+    let calls = 0;
+    const { client } = await scriptedApi(t, {
+      fetch: () => {
+        calls += 1;
+        return Promise.reject(cause);
+      },
+    });
+    await assert.rejects(claim(client, { timeout: 5_000 }), { name: 'UnreachableError', message: /bad port/ });
+    assert.equal(calls, 1);
+  });
+
   test('of a server that does not listen says that nothing has happened', async (t) => {
     for (const why of [
       { code: 'ECONNREFUSED' },
       { code: 'ENOTFOUND' },
       { code: 'EHOSTUNREACH', syscall: 'connect' },
       { message: 'bad port' },
+      { code: 'ERR_SSL_WRONG_VERSION_NUMBER' },
+      { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' },
     ]) {
       const cause = new TypeError('fetch failed', { cause: why });
       const { client } = await scriptedApi(t, { fetch: () => Promise.reject(cause) });

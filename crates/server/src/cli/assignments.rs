@@ -24,7 +24,8 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  74 the outcome is unknown: the server may have deleted it, or not")]
+  74 the outcome is unknown: the server may have deleted it, or not
+  75 not possible now")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Assignments {
     #[command(subcommand)]

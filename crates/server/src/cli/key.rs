@@ -14,8 +14,9 @@ use super::exit::{FAILURE, Failure, USAGE};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lockhouse key new --bucket orders --permission request --permission query >> lockhouse.toml
-  lockhouse key new --id billing --tenant acme --bucket 'seats*' --permission claim --permission query
+  lockhouse key new --bucket orders --permission request >> lockhouse.toml
+  lockhouse key new --id billing --tenant acme --bucket 'seats*' \\
+    --permission claim --permission query
 
 Exit codes:
    0 done
