@@ -204,8 +204,11 @@ function pongBody(n) {
 }
 var ACK_BODY = '{"type":"ack"';
 var BYE_BODY = '{"type":"bye"';
-function frameTail(seq, ack) {
-  return seq > 0 ? `,"seq":${seq},"ack":${ack}}` : `,"ack":${ack}}`;
+function numbered(body, seq) {
+  return seq > 0 ? `${body},"seq":${seq}` : body;
+}
+function acknowledging(body, ack) {
+  return `${body},"ack":${ack}}`;
 }
 var CLIENT_LABEL = "lockhouse-js/0.1.0";
 function helloText(credential, identity) {
@@ -938,7 +941,7 @@ var Batch = class {
   }
   /** Adds a frame, given without its closing brace. Returns false if the session has ended meanwhile. */
   add(body, seq) {
-    const frame = seq > 0 ? `${body},"seq":${seq}` : body;
+    const frame = numbered(body, seq);
     const isFull = (this.#text.length + frame.length + END_UNITS) * BYTES_PER_UNIT > MESSAGE_BYTES;
     if (this.#frames > 0 && (isFull || this.#frames === BATCH_FRAMES) && !this.flush()) return false;
     if (this.#frames === 0) this.#sinceMs = performance.now();
@@ -968,7 +971,7 @@ var Batch = class {
   /** Sends what was gathered. Returns false if the session has ended. */
   flush() {
     if (this.#frames === 0) return true;
-    const end = `${this.#text},"ack":${this.#user.received()}}`;
+    const end = acknowledging(this.#text, this.#user.received());
     const message = this.#frames === 1 ? end : `[${end}]`;
     const seq = this.#lastSeq;
     this.clear();
@@ -1550,7 +1553,7 @@ var Session = class {
   /** Sends an unnumbered frame by itself, so that the server finds it wherever it waits. */
   #sendAlone(body) {
     this.#unreported = 0;
-    this.#socket?.send(body + frameTail(0, this.#received));
+    this.#socket?.send(acknowledging(body, this.#received));
   }
   #closed(code) {
     const wasGreeted = this.#greeted;

@@ -1,3 +1,4 @@
+import { acknowledging, numbered } from './bodies.js';
 import { BATCH_FRAMES } from './frames.js';
 
 /** A message has at most so many bytes. A unit of a string has at most three of them. */
@@ -61,7 +62,7 @@ export class Batch {
 
   /** Adds a frame, given without its closing brace. Returns false if the session has ended meanwhile. */
   add(body: string, seq: number): boolean {
-    const frame = seq > 0 ? `${body},"seq":${seq}` : body;
+    const frame = numbered(body, seq);
     const isFull = (this.#text.length + frame.length + END_UNITS) * BYTES_PER_UNIT > MESSAGE_BYTES;
     if (this.#frames > 0 && (isFull || this.#frames === BATCH_FRAMES) && !this.flush()) return false;
     if (this.#frames === 0) this.#sinceMs = performance.now();
@@ -96,7 +97,7 @@ export class Batch {
   /** Sends what was gathered. Returns false if the session has ended. */
   flush(): boolean {
     if (this.#frames === 0) return true;
-    const end = `${this.#text},"ack":${this.#user.received()}}`;
+    const end = acknowledging(this.#text, this.#user.received());
     const message = this.#frames === 1 ? end : `[${end}]`;
     const seq = this.#lastSeq;
     this.clear();

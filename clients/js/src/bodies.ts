@@ -58,9 +58,14 @@ export function pongBody(n: number): string {
 export const ACK_BODY = '{"type":"ack"';
 export const BYE_BODY = '{"type":"bye"';
 
-/** The rest of a frame: its number, unless that is 0, and the highest number received. */
-export function frameTail(seq: number, ack: number): string {
-  return seq > 0 ? `,"seq":${seq},"ack":${ack}}` : `,"ack":${ack}}`;
+/** A frame without its closing brace, with its number, unless that is 0. */
+export function numbered(body: string, seq: number): string {
+  return seq > 0 ? `${body},"seq":${seq}` : body;
+}
+
+/** The frame with its closing brace, and with the highest number received. */
+export function acknowledging(body: string, ack: number): string {
+  return `${body},"ack":${ack}}`;
 }
 
 /** What a resume presents. */

@@ -1,6 +1,6 @@
 import { Backoff } from './backoff.js';
 import { Batch } from './batch.js';
-import { ACK_BODY, BYE_BODY, frameTail, helloText, type Identity, pongBody } from './bodies.js';
+import { ACK_BODY, acknowledging, BYE_BODY, helloText, type Identity, pongBody } from './bodies.js';
 import { domError, type LossReason } from './errors.js';
 import {
   count,
@@ -446,7 +446,7 @@ export class Session {
   /** Sends an unnumbered frame by itself, so that the server finds it wherever it waits. */
   #sendAlone(body: string): void {
     this.#unreported = 0;
-    this.#socket?.send(body + frameTail(0, this.#received));
+    this.#socket?.send(acknowledging(body, this.#received));
   }
 
   #closed(code: number): void {

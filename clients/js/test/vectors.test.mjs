@@ -70,7 +70,7 @@ describe('frames that the client writes', () => {
     if (body === undefined) continue;
     written += 1;
     test(`${title}: means what the vector says`, () => {
-      const text = body + bodies.frameTail(frame.seq ?? 0, frame.ack);
+      const text = bodies.acknowledging(bodies.numbered(body, frame.seq ?? 0), frame.ack);
       const meaning = { ...MEANING[frame.type], ...JSON.parse(text) };
       assert.deepEqual(meaning, frame.name != null ? { ...frame, name: string(frame.name) } : frame);
     });

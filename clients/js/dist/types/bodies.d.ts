@@ -20,8 +20,10 @@ export declare function queryBody(id: number): string;
 export declare function pongBody(n: number): string;
 export declare const ACK_BODY = "{\"type\":\"ack\"";
 export declare const BYE_BODY = "{\"type\":\"bye\"";
-/** The rest of a frame: its number, unless that is 0, and the highest number received. */
-export declare function frameTail(seq: number, ack: number): string;
+/** A frame without its closing brace, with its number, unless that is 0. */
+export declare function numbered(body: string, seq: number): string;
+/** The frame with its closing brace, and with the highest number received. */
+export declare function acknowledging(body: string, ack: number): string;
 /** What a resume presents. */
 export interface Identity {
     readonly session: string;
