@@ -1,4 +1,5 @@
-//! How a restored state goes on: above every number that was given after its backup.
+//! How numbers go on by the clock: those of a restored state above every one that was given after its
+//! backup, and fencing tokens above those of a state that is lost.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -81,6 +82,25 @@ impl HighestNumbers {
     }
 }
 
+/// The highest fencing token that counts as given before `now`, whatever is known of the past: the clock goes
+/// on by 2^20 tokens a second, which is more than are ever given in one.
+///
+/// A lock table that begins above it gives no token again, also where its store is lost, was rolled back to a
+/// former state, or keeps nothing. This holds if the clock is right, and if the process is not killed more
+/// often than once a second: each kill uses up 2^20 tokens. A clock that stands before 1970 or after 2106
+/// tells nothing, so that one that is wrong uses up no more than half of all tokens.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use lockhouse_store::token_floor;
+///
+/// assert_eq!(token_floor(SystemTime::UNIX_EPOCH + Duration::from_secs(3)), 3 << 20);
+/// ```
+pub fn token_floor(now: SystemTime) -> u64 {
+    let floor = by_the_clock(now);
+    if floor < FencingToken::LIMIT / 2 { floor } else { 0 }
+}
+
 fn leap(backup: u64, replaced: u64, clock: u64) -> Result<u64, NoNumberLeft> {
     let above = if clock > backup { clock } else { backup.saturating_add(LEAP) };
     let above = above.max(replaced);
@@ -157,6 +177,14 @@ mod tests {
         // Without it they do not, so that it must not be lost.
         assert!(restore(backup, None, 2000).mark < ahead.mark);
         assert!(!restore(backup, Some(live(next)), YEAR_MS + 10_000).is_beyond(at_ms(YEAR_MS + 10_000)));
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_by_a_century_raises_no_token() {
+        let at = |seconds| token_floor(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(1_790_000_000), 1_790_000_000 << 20);
+        assert_eq!([at(u64::from(u32::MAX)), at(1 << 32), at(1 << 43)], [u64::from(u32::MAX) << 20, 0, 0]);
+        assert_eq!(token_floor(UNIX_EPOCH - Duration::from_secs(1)), 0);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use batch::{CommitBatch, CommitOutcome, MarkOf, Scope, Slot, TokenMark, Writ
 pub use error::{BackupError, Fatal, StoreUnavailable, TakeError};
 #[cfg(feature = "conformance")]
 pub use fault::{FaultCount, FaultStore, Faults};
-pub use leap::{HighestNumbers, NoNumberLeft};
+pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
 #[cfg(feature = "conformance")]
 pub use memory::MemoryBackup;
 pub use memory::MemoryStore;

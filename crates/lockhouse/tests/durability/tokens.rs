@@ -2,18 +2,32 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse::store::{
     CommitBatch, CommitOutcome, MarkOf, MemoryStore, RecoveredRow, Scope, Slot, SqliteStore, Store,
     TokenMark, Write, WriterId, restore,
 };
-use lockhouse::{Bucket, BucketKey, House, Options, StoreState};
+use lockhouse::{Bucket, BucketKey, House, ManualClock, Options, StoreState};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 async fn open(file: &Path) -> House {
     let store = SqliteStore::open(file).unwrap();
     House::open(Arc::new(store), Options::new()).await.unwrap()
+}
+
+/// The house is opened by that clock.
+async fn open_at(file: &Path, clock: &ManualClock) -> House {
+    let store = SqliteStore::open(file).unwrap();
+    House::open(Arc::new(store), Options::new().clock(clock)).await.unwrap()
+}
+
+/// A clock whose calendar stands at 1970, so that tokens begin at 1 where nothing is known.
+fn no_calendar() -> ManualClock {
+    let clock = ManualClock::new();
+    clock.set_calendar(i64::MIN);
+    clock
 }
 
 async fn close(house: House) {
@@ -39,16 +53,17 @@ async fn five_thousand_lives_of_a_bucket_use_up_what_they_give_and_a_restore_goe
     let (file, backup) = (folder.path().join("lockhouse.db"), folder.path().join("backup.db"));
     let house = open(&file).await;
     house.store().unwrap().backup(backup.clone()).await.unwrap();
-    let mut last = 0;
+    let first = token(house.bucket("b")).await;
+    let mut last = first;
     for _ in 0..LIVES {
         let next = token(house.bucket("b")).await;
         assert!(next > last, "{next} after {last}");
         last = next;
     }
-    assert_eq!(last, LIVES, "no life uses up more than it gives");
+    assert_eq!(last, first + LIVES, "no life uses up more than it gives");
     close(house).await;
 
-    let house = open(&file).await;
+    let house = open_at(&file, &no_calendar()).await;
     let next = token(house.bucket("b")).await;
     assert_eq!(next, last + 1, "a clean stop burns nothing either");
     close(house).await;
@@ -73,8 +88,59 @@ async fn a_bucket_in_which_only_locks_were_reclaimed_goes_on_above_its_former_li
     let (slot, epoch, writer) = (Slot::ONLY, opened.epoch, WriterId(1));
     let batch = CommitBatch { slot, epoch, writer, first_seq: 1, writes };
     assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
-    let house = House::open(Arc::new(store.reopen()), Options::new()).await.unwrap();
+    let options = Options::new().clock(&no_calendar());
+    let house = House::open(Arc::new(store.reopen()), options).await.unwrap();
     assert_eq!(token(house.bucket("b")).await, 51);
+}
+
+#[tokio::test]
+async fn a_table_of_which_nothing_is_left_goes_on_above_every_token_that_it_gave() {
+    let folder = folder();
+    let (file, copy) = (folder.path().join("lockhouse.db"), folder.path().join("copy.db"));
+    let clock = ManualClock::new();
+    let mut given = Vec::new();
+    let mut life = async |house: House| {
+        for name in ["b", "another"] {
+            given.push(token(house.bucket(name)).await);
+        }
+        close(house).await;
+        // What a busy bucket gives meanwhile.
+        clock.advance(Duration::from_secs(1));
+    };
+    life(open_at(&file, &clock).await).await;
+    std::fs::copy(&file, &copy).unwrap();
+    life(open_at(&file, &clock).await).await;
+    // The file is lost.
+    std::fs::remove_file(&file).unwrap();
+    life(open_at(&file, &clock).await).await;
+    // It is rolled back by somebody who does not know of `restore`.
+    std::fs::rename(&copy, &file).unwrap();
+    life(open_at(&file, &clock).await).await;
+    // Nothing is ever kept.
+    let store = MemoryStore::new().unwrap();
+    life(House::open(Arc::new(store), Options::new().clock(&clock)).await.unwrap()).await;
+    life(House::with_options(&Options::new().clock(&clock))).await;
+    // Two buckets know nothing of each other.
+    for bucket in 0..2 {
+        let tokens: Vec<_> = given.iter().skip(bucket).step_by(2).collect();
+        assert!(tokens.is_sorted_by(|a, b| **a + (1 << 19) < **b), "{tokens:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_calendar_that_was_set_back_takes_no_token_back() {
+    let folder = folder();
+    let file = folder.path().join("lockhouse.db");
+    let clock = ManualClock::new();
+    let mut last = 0;
+    for ahead in [0, -3_600_000, 3_600_000, i64::MIN, 1 << 50, 0] {
+        clock.set_calendar(ahead);
+        let house = open_at(&file, &clock).await;
+        let next = token(house.bucket("b")).await;
+        assert!(next > last, "{next} after {last}");
+        last = next;
+        close(house).await;
+    }
 }
 
 fn partition(tenant: &str, number: usize) -> BucketKey {
@@ -113,8 +179,9 @@ async fn marks_of_many_partitions_have_a_bound_in_the_file_and_over_restarts() {
     let folder = folder();
     let file = folder.path().join("lockhouse.db");
     let mut last = vec![0; PARTITIONS];
+    let clock = no_calendar();
     for round in 0..3 {
-        let house = open(&file).await;
+        let house = open_at(&file, &clock).await;
         let tokens = in_partitions(&house, "busy", PARTITIONS).await;
         assert!(tokens.iter().zip(&last).all(|(next, last)| next > last), "tokens of round {round}");
         last = tokens;
@@ -122,7 +189,7 @@ async fn marks_of_many_partitions_have_a_bound_in_the_file_and_over_restarts() {
         // A thousand partitions apart, and the rest of the tenant as one.
         assert_eq!(marks(&file).await, (1001, 1001), "round {round}");
     }
-    let house = open(&file).await;
+    let house = open_at(&file, &clock).await;
     assert_eq!(in_partitions(&house, "quiet", 1).await, [1], "it learns nothing of the busy one");
     close(house).await;
     // Marks that are no higher than the tenant's own are folded into it at a start.
@@ -145,9 +212,10 @@ async fn a_file_with_more_marks_than_are_remembered_is_folded_when_it_is_opened(
     drop(insert);
     drop(raw);
 
-    close(open(&file).await).await;
+    let clock = no_calendar();
+    close(open_at(&file, &clock).await).await;
     assert_eq!(marks(&file).await, (1002, 1002));
-    let house = open(&file).await;
+    let house = open_at(&file, &clock).await;
     let tokens = in_partitions(&house, "old", 5000).await;
     assert!(tokens.iter().enumerate().all(|(number, token)| *token > 100 + number as u64));
     assert_eq!(in_partitions(&house, "other", 2).await, [8, 1]);

@@ -67,8 +67,9 @@ impl House {
     }
 
     fn with_clock(bounds: Bounds, clock: Clock) -> Self {
+        let marks = Marks::at(clock.calendar_time());
         let environment = Environment::in_memory(bounds, clock);
-        Self::with(environment, None, Recovery::default(), Marks::default())
+        Self::with(environment, None, Recovery::default(), marks)
     }
 
     pub(crate) fn with(

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
-use lockhouse_store::{MarkOf, TokenMark};
+use lockhouse_store::{MarkOf, TokenMark, token_floor};
 
 use crate::engine::bucket::shared::Shared;
 use crate::engine::key::BucketKey;
@@ -80,6 +81,12 @@ const MARKED: usize = 100_000;
 const MARKED_OF_TENANT: usize = 1_000;
 
 impl Marks {
+    /// No bucket is known, and none gives a token that one may have given before `now`, even if nothing is
+    /// left of it.
+    pub(crate) fn at(now: SystemTime) -> Self {
+        Self { floor: token_floor(now), ..Self::default() }
+    }
+
     pub(crate) fn above(&self, key: &BucketKey) -> u64 {
         self.of.get(key.tenant()).map_or(0, |tenant| tenant.above(&key.partition)).max(self.floor)
     }
