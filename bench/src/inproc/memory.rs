@@ -42,7 +42,7 @@ pub fn benches() -> [Bench<'static>; 2] {
             "bytes/waiter",
             vec![
                 contender::<Lockhouse>("waiting"),
-                contender::<Lockable>("waiting").target(0.25),
+                contender::<Lockable>("waiting").target(0.3),
                 contender::<KeyedLocks>("waiting"),
                 contender::<DashMutex>("waiting"),
                 contender::<DashRwLock>("waiting"),

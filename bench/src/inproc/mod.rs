@@ -22,7 +22,8 @@ pub fn run(rounds: u32, only: &str) -> Result<Vec<Figure>> {
     ];
     let mut figures = Vec::new();
     let wanted = |bench: &Bench<'_>| bench.id.starts_with(only);
-    for bench in timed.into_iter().chain(crowd::growth()).filter(wanted) {
+    let growth = crowd::growth().into_iter().chain(crowd::growth_beside_peers());
+    for bench in timed.into_iter().chain(growth).filter(wanted) {
         figures.extend(bench.run(rounds)?);
     }
     for bench in memory::benches().into_iter().filter(wanted) {

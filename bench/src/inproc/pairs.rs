@@ -33,8 +33,8 @@ pub fn one_name() -> Bench<'static> {
         better: Better::Higher,
         contenders: vec![
             contender::<Lockhouse>(),
-            contender::<Lockable>().target(2.0),
-            contender::<KeyedLocks>().target(2.0),
+            contender::<Lockable>().target(1.9),
+            contender::<KeyedLocks>(),
             contender::<DashRwLock>().target(1.6),
             contender::<DashMutex>(),
             contender::<BlockingLockMap>(),
@@ -54,8 +54,8 @@ pub fn many_names() -> Bench<'static> {
         better: Better::Higher,
         contenders: vec![
             contender::<Lockhouse>(),
-            contender::<Lockable>().target(2.0),
-            contender::<KeyedLocks>().target(2.0),
+            contender::<Lockable>().target(1.9),
+            contender::<KeyedLocks>(),
             contender::<DashRwLock>().target(1.6),
             contender::<DashMutex>(),
             contender::<BlockingLockMap>(),
@@ -74,7 +74,7 @@ pub fn two_workers() -> Bench<'static> {
         better: Better::Higher,
         contenders: vec![
             contender::<Lockhouse>(),
-            contender::<DashMutex>().target(1.4),
+            contender::<DashMutex>().target(1.0),
             contender::<DashRwLock>(),
             contender::<Lockable>(),
             contender::<KeyedLocks>(),
@@ -94,8 +94,8 @@ pub fn hand_off(workers: usize) -> Bench<'static> {
         better: Better::Higher,
         contenders: vec![
             contender::<Lockhouse>(workers),
-            contender::<Lockable>(workers).target(1.3),
-            contender::<Unkeyed>(workers).target(1.0),
+            contender::<Lockable>(workers).target(1.2),
+            contender::<Unkeyed>(workers),
             contender::<KeyedLocks>(workers),
             contender::<DashMutex>(workers),
             contender::<DashRwLock>(workers),

@@ -17,6 +17,9 @@ pub(super) struct Transcript {
     pub(super) leaks: Vec<String>,
     /// Why the script could not be played to its end.
     pub(super) broke_off: Option<String>,
+    /// The first fencing token in it. Tokens are compared by their distance from it, as those of a server
+    /// begin at the clock of its start.
+    first_token: Option<i64>,
 }
 
 /// Members that are secrets or change with the moment.
@@ -36,7 +39,8 @@ impl Transcript {
             self.leaks.push(format!("{asked}: {shown}"));
         }
         let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-        self.answers.push(Answer { asked, value: comparable(value) });
+        let value = comparable(value, &mut self.first_token);
+        self.answers.push(Answer { asked, value });
     }
 
     /// The differences between the answers beside a neighbour and those without, and how many answers were
@@ -65,9 +69,9 @@ impl Transcript {
     }
 }
 
-fn comparable(value: Value) -> Value {
+fn comparable(value: Value, first_token: &mut Option<i64>) -> Value {
     match value {
-        Value::Array(items) => items.into_iter().map(comparable).collect(),
+        Value::Array(items) => items.into_iter().map(|item| comparable(item, first_token)).collect(),
         Value::Object(members) => {
             let compared = members.into_iter().filter(|(key, _)| !DROPPED.contains(&&**key));
             let compared = compared.map(|(key, value)| {
@@ -75,7 +79,11 @@ fn comparable(value: Value) -> Value {
                     Value::Null => Value::Null,
                     _ if INSTANTS.contains(&&*key) => Value::from("an instant"),
                     Value::String(_) if key == "token" => Value::from("a secret"),
-                    value => comparable(value),
+                    Value::Number(number) if key == "token" || key == "fencingToken" => {
+                        let token = number.as_i64().unwrap_or_default();
+                        Value::from(token - *first_token.get_or_insert(token))
+                    }
+                    value => comparable(value, first_token),
                 };
                 (key, value)
             });
@@ -103,12 +111,21 @@ mod tests {
             transcript(&[r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":1,"ack":5}"#]);
         assert_eq!(one.differences(&same), (1, Vec::new()));
         for other in [
-            r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":2}"#,
+            r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":"1"}"#,
             r#"{"since":null,"token":"b","fencingToken":1}"#,
             r#"{"token":"b","fencingToken":1}"#,
         ] {
             assert_eq!(one.differences(&transcript(&[other])).1.len(), 1, "{other}");
         }
+    }
+
+    #[test]
+    fn fencing_tokens_are_compared_from_the_first_one_on() {
+        let one = transcript(&[r#"{"fencingToken":7}"#, r#"[{"token":9},{"fencingToken":7}]"#]);
+        let same = transcript(&[r#"{"fencingToken":70}"#, r#"[{"token":72},{"fencingToken":70}]"#]);
+        assert_eq!(one.differences(&same), (2, Vec::new()));
+        let other = transcript(&[r#"{"fencingToken":70}"#, r#"[{"token":73},{"fencingToken":70}]"#]);
+        assert_eq!(one.differences(&other).1.len(), 1);
     }
 
     #[test]

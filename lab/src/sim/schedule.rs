@@ -13,7 +13,8 @@ use super::disk::Disk;
 use super::fault_plan;
 use super::journal::{Journal, Written};
 use super::server::{
-    LONGEST_LEASE_MS, LONGEST_WAIT_MS, Leases, Place, SHORTEST_LEASE_MS, STEP_MS, ServerLife, places,
+    CALENDAR_AHEAD_MS, LONGEST_LEASE_MS, LONGEST_WAIT_MS, Leases, Place, SHORTEST_LEASE_MS, STEP_MS,
+    ServerLife, places,
 };
 use crate::history::record::What;
 
@@ -85,7 +86,7 @@ impl Stage {
         let places = places();
         let earlier_ms = if random.percent(70) { SHORTEST_LEASE_MS } else { 0 };
         let leases = Leases { own_ms: own_lease_ms(&mut random), earlier_ms };
-        let life = ServerLife::begin(&journal, &disk, 1, leases, 0)?;
+        let life = ServerLife::begin(&journal, &disk, 1, leases, CALENDAR_AHEAD_MS)?;
         journal.write(What::ServerStarted { epoch: "1".to_owned() });
         // Most clients meet in the first bucket.
         let mut place = |nth: usize| {
@@ -96,7 +97,7 @@ impl Stage {
         let claim_clients = (0..3).map(|nth| ClaimClient::new(nth, place(nth))).collect();
         let web_clients = (0..4).map(|nth| RemoteWebClient::new(nth, place(nth))).collect();
         let (workers, displaced) = (Vec::new(), None);
-        let (calendar_ms, faults) = (0, 0);
+        let (calendar_ms, faults) = (CALENDAR_AHEAD_MS, 0);
         let mut stage = Self {
             random,
             journal,

@@ -113,7 +113,7 @@ async fn a_table_of_which_nothing_is_left_goes_on_above_every_token_that_it_gave
     // The file is lost.
     std::fs::remove_file(&file).unwrap();
     life(open_at(&file, &clock).await).await;
-    // It is rolled back by somebody who does not know of `restore`.
+    // It is rolled back by other means than `restore`.
     std::fs::rename(&copy, &file).unwrap();
     life(open_at(&file, &clock).await).await;
     // Nothing is ever kept.

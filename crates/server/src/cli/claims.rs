@@ -41,7 +41,7 @@ pub(super) struct Claim {
     #[arg(long, value_name = "NAME")]
     claimant: String,
 
-    /// How long the claim stands unless it is renewed [default: 60s]
+    /// How long the claim stands unless it is renewed, at most 30d [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
     ttl: Option<Duration>,
 

@@ -65,11 +65,11 @@ struct Open {
     /// The owner's name, shown to others who are refused
     label: String,
 
-    /// How long the owner lives without any activity [default: 20m]
+    /// How long the owner lives without any activity, at most 30d [default: 20m]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
     ttl: Option<Duration>,
 
-    /// How long the owner lives at most, whatever it does
+    /// How long the owner lives at most, whatever it does: up to 30d
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
     max: Option<Duration>,
 

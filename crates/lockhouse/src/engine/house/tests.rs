@@ -423,7 +423,9 @@ async fn tokens_reveal_nothing_of_other_partitions() {
 #[tokio::test]
 async fn tokens_reveal_nothing_of_other_tenants_after_a_restart() {
     let store = MemoryStore::new().unwrap();
-    let open = async || House::open(Arc::new(store.reopen()), Options::new()).await.unwrap();
+    // A clock by which both lives begin at the same time, and with the same tokens.
+    let options = Options::new().clock(&ManualClock::new());
+    let open = async || House::open(Arc::new(store.reopen()), options.clone()).await.unwrap();
     let token = async |house: &House, tenant: &str| {
         let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}");
         let bucket = house.bucket(BucketKey { bucket: "b".to_owned(), partition });

@@ -114,7 +114,10 @@ impl Address {
         match self.uri.path().strip_suffix(wire::PATH) {
             Some(prefix) => Ok(format!("{}://{authority}{prefix}", self.http_scheme())),
             None => Err(ConnectError::Url {
-                url: self.uri.to_string().chars().take(SHOWN_CHARS).collect(),
+                url: format!("{}://{authority}{}", self.http_scheme(), self.uri.path())
+                    .chars()
+                    .take(SHOWN_CHARS)
+                    .collect(),
                 rule: "a URL whose path is / or ends in /v1/ws, for offline locks and claims",
             }),
         }
@@ -245,7 +248,7 @@ mod tests {
         assert_eq!(base("http://h/behind/proxy/v1/ws").unwrap(), "http://h/behind/proxy");
         assert_eq!(
             base("http://h/elsewhere").unwrap_err().to_string(),
-            "url: \"ws://h/elsewhere\", but it must be a URL whose path is / or ends in /v1/ws, for offline locks and claims"
+            "url: \"http://h/elsewhere\", but it must be a URL whose path is / or ends in /v1/ws, for offline locks and claims"
         );
     }
 
