@@ -9,6 +9,8 @@ pub mod cpu;
 pub mod durable;
 pub mod floor;
 pub mod inproc;
+mod plot;
+pub mod publish;
 pub mod report;
 pub mod rounds;
 pub mod server;

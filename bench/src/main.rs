@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use lockhouse_bench::floor::Keeping;
-use lockhouse_bench::{durable, floor, inproc, report, server};
+use lockhouse_bench::report::Run;
+use lockhouse_bench::{durable, floor, inproc, publish, report, server};
 
 /// Measures lockhouse beside what users would pick instead.
 #[derive(Debug, Parser)]
@@ -30,6 +31,9 @@ struct Args {
     /// longer (a number of ms).
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1000))]
     slow_syncs: Option<u64>,
+    /// Measure nothing: write docs/benchmarks.md and its plots from the figures in docs/evidence.
+    #[arg(long, exclusive = true)]
+    publish: bool,
     /// How the suite runs itself for each sample of memory.
     #[arg(long, hide = true, num_args = 2, value_names = ["WHAT", "CONTENDER"])]
     measure_memory: Option<Vec<String>>,
@@ -71,16 +75,16 @@ fn main() -> Result<()> {
         };
         return floor::serve(port, keeping, args.floor_claims);
     }
+    if args.publish {
+        return publish::publish();
+    }
     ensure!(
         args.slow_syncs.is_none() || args.suite == Some(Suite::Durable),
         "--slow-syncs is for the suite durable: lockhouse-bench durable --slow-syncs MS"
     );
-    let mut commit = None;
+    let run = Run::begin(args.program.is_some())?;
     if let Some(file) = &args.json {
-        // Before anything is measured, so that no figures are lost. A given program is of an unknown commit.
-        if args.program.is_none() {
-            commit = Some(report::commit()?);
-        }
+        // Before anything is measured, so that no figures are lost.
         let opened = File::options().append(true).create(true).open(file);
         opened.with_context(|| format!("cannot write {}", file.display()))?;
     }
@@ -102,7 +106,7 @@ fn main() -> Result<()> {
     }
     report::print(&figures);
     if let Some(file) = &args.json {
-        report::write_json(&figures, commit.as_deref(), file)?;
+        report::write_json(&figures, run, file)?;
     }
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! Figures, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::Serialize;
+use xtask::workspace::origin::Origin;
 
 /// The direction that is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -119,26 +121,61 @@ pub fn print(figures: &[Figure]) {
     }
 }
 
-/// Writes the figures as JSON, with the commit that they are of, if it is known.
-pub fn write_json(figures: &[Figure], commit: Option<&str>, file: &Path) -> Result<()> {
-    let written = serde_json::json!({ "commit": commit, "figures": figures });
+/// What figures are of.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// The tree and the machine; the commit is `null` if another program was measured.
+    #[serde(flatten)]
+    origin: Option<Origin>,
+    /// The arguments of the run.
+    arguments: Vec<String>,
+    /// The versions of the peers that are programs, as far as they are there, by their names.
+    versions: BTreeMap<&'static str, String>,
+}
+
+impl Run {
+    /// The run that begins now; `is_given` if it measures a program that was built elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// The project is no clone, or git is missing.
+    pub fn begin(is_given: bool) -> Result<Self> {
+        let root =
+            Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("this workspace is in the project")?;
+        let origin = if is_given { None } else { Some(Origin::of(root)?) };
+        Ok(Self { origin, arguments: std::env::args().skip(1).collect(), versions: BTreeMap::new() })
+    }
+}
+
+/// Writes the figures as JSON, with what they are of.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn write_json(figures: &[Figure], mut run: Run, file: &Path) -> Result<()> {
+    run.versions = versions();
+    let mut written = serde_json::to_value(run)?;
+    written["figures"] = serde_json::to_value(figures)?;
     let text = serde_json::to_string_pretty(&written)?;
     fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The last commit of the project, and whether its code has changed since.
-///
-/// # Errors
-///
-/// The project is no clone, or git is missing.
-pub fn commit() -> Result<String> {
-    let git = |args: &[&str]| -> Result<String> {
-        let output = Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(args).output()?;
-        ensure!(output.status.success(), "git: {}", String::from_utf8_lossy(&output.stderr).trim());
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+/// The programs of the peers, and where Debian has those that are not in the path.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("Redis", "redis-server"),
+    ("PostgreSQL", "/usr/lib/postgresql/15/bin/postgres"),
+    ("etcd", "etcd"),
+    ("Chromium", "chromium"),
+    ("Node.js", "node"),
+];
+
+fn versions() -> BTreeMap<&'static str, String> {
+    let version = |program: &str| {
+        let output = Command::new(program).arg("--version").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
     };
-    let changes = git(&["status", "--porcelain", "--", "..", ":!../docs"])?;
-    Ok(git(&["rev-parse", "HEAD"])? + if changes.is_empty() { "" } else { ", changed" })
+    PROGRAMS.into_iter().filter_map(|(name, program)| Some((name, version(program)?))).collect()
 }
 
 fn cells(figure: &Figure) -> [String; 8] {
@@ -158,7 +195,8 @@ fn cells(figure: &Figure) -> [String; 8] {
     ]
 }
 
-fn rounded(value: f64) -> String {
+/// With as many digits as tell figures apart.
+pub(crate) fn rounded(value: f64) -> String {
     match value {
         millions if millions >= 1e6 => format!("{:.2}M", millions / 1e6),
         thousands if thousands >= 1e4 => format!("{:.1}k", thousands / 1e3),

@@ -1,15 +1,19 @@
-//! The results of a run as a file, with the commit that they are of.
+//! The results of a run as a file, with the tree and the machine that they are of.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use xtask::workspace::origin::Origin;
 use xtask::workspace::tree;
 
-/// Writes the members of `result` as JSON, and the commit as one of them.
+/// Writes the members of `result` as JSON, and those of its [`Origin`] among them.
 pub(crate) fn write(path: &Path, mut result: Value) -> Result<()> {
-    result["commit"] = tree::commit(&tree::root()?)?.into();
+    let Origin { commit, processor, kernel } = Origin::of(&tree::root()?)?;
+    for (key, value) in [("commit", commit), ("processor", processor), ("kernel", kernel)] {
+        result[key] = value.into();
+    }
     fs::write(path, serde_json::to_vec_pretty(&result)?)
         .with_context(|| format!("cannot write {}", path.display()))
 }

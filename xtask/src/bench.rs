@@ -1,12 +1,12 @@
 //! `cargo xtask bench`: the benchmarks are a workspace of their own, so that their peers stay out of ours.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args as ClapArgs;
 
-use crate::Verdict;
 use crate::workspace::{shell, tree};
+use crate::{Verdict, stale};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -27,10 +27,19 @@ pub(crate) struct Args {
     /// Write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Measure nothing: list the results in docs/evidence that are older than the code they speak of
+    #[arg(long, exclusive = true)]
+    stale: bool,
+    /// Measure nothing: write docs/benchmarks.md and its plots from the figures in docs/evidence
+    #[arg(long, exclusive = true)]
+    publish: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Verdict {
     let root = tree::root()?;
+    if args.stale {
+        return list_stale(&root).map(|_| true);
+    }
     let mut command = Command::new("cargo");
     command.args(["run", "--release", "--manifest-path"]).arg(root.join("bench/Cargo.toml")).arg("--");
     command.args(&args.suite);
@@ -49,5 +58,15 @@ pub(crate) fn run(args: &Args) -> Verdict {
     if let Some(json) = &args.json {
         command.arg("--json").arg(json);
     }
+    if args.publish {
+        command.arg("--publish");
+    }
     Ok(shell::run_shown(&mut command)?.is_success())
+}
+
+/// Prints the results that are older than the code they speak of, and says whether there are none.
+pub(crate) fn list_stale(root: &Path) -> Verdict {
+    let stale = stale::stale(root)?;
+    stale.iter().for_each(|stale| println!("{stale}"));
+    Ok(stale.is_empty())
 }

@@ -17,6 +17,7 @@ mod mutate;
 mod requirements;
 mod rings;
 mod secrets;
+mod stale;
 pub mod style;
 mod verify;
 pub mod workspace;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::Verdict;
 use crate::rings::results::TestRun;
 use crate::rings::{self, dist};
+use crate::workspace::origin::Origin;
 use crate::workspace::{cargo, setup, shell, tree};
 
 #[derive(Debug, ClapArgs)]
@@ -38,7 +39,8 @@ struct Package {
 /// The result, as it is filed.
 #[derive(Debug, Serialize)]
 struct Report {
-    commit: String,
+    #[serde(flatten)]
+    origin: Origin,
     chromium: String,
     libraries: Vec<Library>,
 }
@@ -75,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
         ensure!(ours.ran() && native.ran(), "no test of {name} ran");
     }
     if let Some(json) = &args.json {
-        let report = Report { commit: tree::commit(&root)?, chromium: chromium()?, libraries };
+        let report = Report { origin: Origin::of(&root)?, chromium: chromium()?, libraries };
         fs::write(json, serde_json::to_vec_pretty(&report)?)
             .with_context(|| format!("cannot write {}", json.display()))?;
     }

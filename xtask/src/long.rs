@@ -6,8 +6,8 @@ use std::process::Command;
 use anyhow::bail;
 use clap::Args as ClapArgs;
 
-use crate::Verdict;
 use crate::workspace::{shell, tree};
+use crate::{Verdict, bench};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -67,5 +67,6 @@ pub(crate) fn run(args: &Args) -> Verdict {
         println!("{name}: {}", if end.is_success() { "holds".to_owned() } else { format!("FAILED ({end})") });
         all_hold &= end.is_success();
     }
-    Ok(all_hold)
+    // Where all were to be run, none may be left that is older than the code.
+    Ok(all_hold && (args.name.is_some() || bench::list_stale(&root)?))
 }

@@ -15,6 +15,9 @@ use crate::rounds::{Aside, Bench, Contender, Sample};
 
 const FEW: usize = 1_000;
 const MANY: usize = 1_000_000;
+/// The crowds of a curve of growth, and how the rows of each end.
+pub const CROWDS: [(&str, usize); 4] =
+    [("among-1000", FEW), ("among-10000", 10_000), ("among-100000", 100_000), ("among-1000000", MANY)];
 /// How many leave from the middle of the queue.
 const LEAVING: usize = 100_000;
 /// A measurement covers at least so many operations, however small the crowd.
@@ -64,7 +67,18 @@ pub fn growth() -> [Bench<'static>; 4] {
 /// multiple of what it costs in a crowd of a thousand.
 pub fn growth_beside_peers() -> [Bench<'static>; 4] {
     fn contender<L: Locks>(measure: fn(usize) -> Result<f64>) -> Contender<'static> {
-        Contender::new(L::NAME, move || Ok(Sample::of(measure(MANY)? / measure(FEW)?)))
+        Contender::new(L::NAME, move || {
+            let costs: Vec<f64> = CROWDS.iter().map(|(_, crowd)| measure(*crowd)).collect::<Result<_>>()?;
+            let growth = costs[costs.len() - 1] / costs[0];
+            let aside = |((suffix, _), value): (&(&'static str, usize), f64)| Aside {
+                suffix,
+                unit: "CPU ns each",
+                better: Better::Lower,
+                value,
+            };
+            let asides = CROWDS.iter().zip(costs).map(aside);
+            Ok(asides.fold(Sample::of(growth), Sample::with))
+        })
     }
     let bench = |id, contenders: [Contender<'static>; 3]| {
         let [ours, lockable, keyed] = contenders;

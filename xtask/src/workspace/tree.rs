@@ -86,6 +86,21 @@ pub fn commit(root: &Path) -> Result<String> {
     Ok(head(root)? + suffix)
 }
 
+/// Whether the whole hash names a commit of which the present one is a descendant, or which it is.
+pub(crate) fn is_commit(root: &Path, commit: &str) -> bool {
+    let is_hash = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut ancestor = Command::new("git");
+    ancestor.args(["merge-base", "--is-ancestor", commit, "HEAD"]).current_dir(root);
+    is_hash && ancestor.output().is_ok_and(|output| output.status.success())
+}
+
+/// How many commits after that one have changed something below these paths.
+pub(crate) fn commits_since(root: &Path, commit: &str, paths: &[&str]) -> Result<usize> {
+    let mut log = Command::new("git");
+    log.args(["rev-list", "--count", &format!("{commit}..HEAD"), "--"]).args(paths).current_dir(root);
+    Ok(capture(&mut log)?.trim().parse()?)
+}
+
 fn capture(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
     if !output.status.success() {

@@ -1,0 +1,193 @@
+//! Results in `docs/evidence` that are older than the code they speak of.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::workspace::tree;
+
+/// The folder of the results.
+const EVIDENCE: &str = "docs/evidence";
+
+/// The sources on which each result depends, as git names paths. A result that is not named here depends on
+/// all sources.
+const DEPENDS_ON: &[(&str, &[&str])] = &[
+    ("bench-inproc.json", &["crates/core/src", "crates/lockhouse/src", "bench/src"]),
+    (
+        "libraries.json",
+        &["clients/js/src", "clients/js/test/libraries", "crates/server/src", "crates/wire/src"],
+    ),
+];
+
+/// All sources of the product, of the client and of what judges them.
+const SOURCES: &[&str] = &["crates/*/src/*", "clients/js/src", "lab/src", "bench/src", "bench/js"];
+
+/// The part that all results of runs have.
+#[derive(Debug, Deserialize)]
+struct Filed {
+    commit: Option<String>,
+}
+
+/// A result of `mutate`, which is of one source.
+#[derive(Debug, Deserialize)]
+struct OfSource {
+    file: String,
+    source: String,
+}
+
+/// A result that is older than the code it speaks of.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Stale {
+    file: String,
+    why: Why,
+}
+
+#[derive(Debug, PartialEq)]
+enum Why {
+    /// The tree of the result had changes that are in no commit, or the commit is not known.
+    UnknownTree,
+    /// The commit of the result, and how many later ones have changed its sources.
+    Behind { commit: String, commits: usize },
+    /// A source that is another one now.
+    OtherSource(String),
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{EVIDENCE}/{}: ", self.file)?;
+        match &self.why {
+            Why::UnknownTree => write!(f, "of a tree that is no commit of this one"),
+            Why::Behind { commit, commits } => {
+                let commit = commit.get(..8).unwrap_or(commit);
+                write!(f, "of {commit}; {commits} later commits have changed what it is about")
+            }
+            Why::OtherSource(source) => write!(f, "{source} has changed since"),
+        }
+    }
+}
+
+/// The results that are older than their sources, by their names.
+pub(crate) fn stale(root: &Path) -> Result<Vec<Stale>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root.join(EVIDENCE)).with_context(|| format!("cannot read {EVIDENCE}"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        files.extend(name.ends_with(".json").then_some(name));
+    }
+    files.sort();
+    let mut stale = Vec::new();
+    for file in files {
+        let text = fs::read(root.join(EVIDENCE).join(&file))?;
+        let why = match serde_json::from_slice::<Filed>(&text) {
+            Ok(filed) => older(root, &file, filed.commit)?,
+            // A list of arguments has nothing that could be older.
+            Err(_) => {
+                serde_json::from_slice(&text).map_or(None, |list: Vec<OfSource>| other_source(root, &list))
+            }
+        };
+        stale.extend(why.map(|why| Stale { file, why }));
+    }
+    Ok(stale)
+}
+
+fn older(root: &Path, file: &str, commit: Option<String>) -> Result<Option<Why>> {
+    let Some(commit) = commit.filter(|commit| tree::is_commit(root, commit)) else {
+        return Ok(Some(Why::UnknownTree));
+    };
+    let paths = DEPENDS_ON.iter().find(|(name, _)| *name == file).map_or(SOURCES, |(_, paths)| paths);
+    let commits = tree::commits_since(root, &commit, paths)?;
+    Ok((commits > 0).then_some(Why::Behind { commit, commits }))
+}
+
+fn other_source(root: &Path, results: &[OfSource]) -> Option<Why> {
+    let is_other = |result: &&OfSource| {
+        let source = fs::read(root.join(&result.file)).unwrap_or_default();
+        let hash: String = Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect();
+        hash != result.source
+    };
+    results.iter().find(is_other).map(|result| Why::OtherSource(result.file.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A clone with one source, and a result of its first commit.
+    struct Clone(tempfile::TempDir);
+
+    impl Clone {
+        fn new() -> Self {
+            let clone = Self(tempfile::TempDir::new().unwrap());
+            clone.git(&["init", "-q"]);
+            clone.write("crates/a/src/lib.rs", "1");
+            clone.write("README.md", "1");
+            clone.commit();
+            let commit = tree::head(clone.0.path()).unwrap();
+            clone.write("docs/evidence/sim.json", &format!("{{\"commit\": \"{commit}\"}}"));
+            clone.commit();
+            clone
+        }
+
+        fn git(&self, args: &[&str]) {
+            let identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
+            let status = Command::new("git").args(identity).args(args).current_dir(self.0.path()).status();
+            assert!(status.unwrap().success(), "{args:?}");
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            let path = self.0.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn commit(&self) {
+            self.git(&["add", "-A"]);
+            self.git(&["commit", "-qm", "x"]);
+        }
+
+        fn stale(&self) -> Vec<String> {
+            stale(self.0.path()).unwrap().iter().map(ToString::to_string).collect()
+        }
+    }
+
+    #[test]
+    fn a_result_is_stale_once_a_later_commit_has_changed_its_sources() {
+        let clone = Clone::new();
+        clone.write("README.md", "2");
+        clone.commit();
+        assert_eq!(clone.stale(), [""; 0]);
+        clone.write("crates/a/src/lib.rs", "2");
+        assert_eq!(clone.stale(), [""; 0], "what is in no commit is for the next result to say");
+        clone.commit();
+        let [only] = &*clone.stale() else { panic!("{:?}", clone.stale()) };
+        assert!(only.ends_with("; 1 later commits have changed what it is about"), "{only}");
+    }
+
+    #[test]
+    fn a_result_of_a_tree_that_cannot_be_found_is_stale() {
+        let clone = Clone::new();
+        for commit in
+            ["\"0123456789012345678901234567890123456789\"", "null", "\"HEAD, changed\"", "\"--all\""]
+        {
+            clone.write("docs/evidence/sim.json", &format!("{{\"commit\": {commit}}}"));
+            let expected = "docs/evidence/sim.json: of a tree that is no commit of this one";
+            assert_eq!(clone.stale(), [expected], "{commit}");
+        }
+    }
+
+    #[test]
+    fn a_result_of_one_source_is_stale_once_that_is_another_one() {
+        let clone = Clone::new();
+        let hash: String = Sha256::digest("1").iter().map(|byte| format!("{byte:02x}")).collect();
+        let result = |file: &str| format!("[{{\"file\": \"{file}\", \"source\": \"{hash}\"}}]");
+        clone.write("docs/evidence/mutate.json", &result("crates/a/src/lib.rs"));
+        assert_eq!(clone.stale(), [""; 0]);
+        clone.write("crates/a/src/lib.rs", "2");
+        assert_eq!(clone.stale(), ["docs/evidence/mutate.json: crates/a/src/lib.rs has changed since"]);
+    }
+}
