@@ -35,6 +35,14 @@
     install: () => install
   });
 
+  // src/timers.ts
+  var LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+  function setQuietTimeout(task, ms) {
+    const timer = setTimeout(task, Math.min(ms, LONGEST_TIMEOUT_MS));
+    if (typeof timer === "object") timer.unref?.();
+    return timer;
+  }
+
   // src/node.ts
   var { process } = globalThis;
   function builtin(name) {
@@ -59,12 +67,22 @@
     const channel = channels[event];
     if (channel?.hasSubscribers) channel.publish(message());
   }
+  var nothing = () => {
+  };
+  var keepers = 0;
+  var keeper;
   function keepAlive() {
-    if (!isNode) return () => {
+    if (!isNode) return nothing;
+    keeper ??= setInterval(nothing, LONGEST_TIMEOUT_MS);
+    keepers += 1;
+    if (keepers === 1) keeper.ref();
+    let isKeeping = true;
+    return () => {
+      if (!isKeeping) return;
+      isKeeping = false;
+      keepers -= 1;
+      if (keepers === 0) keeper?.unref();
     };
-    const timer = setInterval(() => {
-    }, 2 ** 31 - 1);
-    return () => clearInterval(timer);
   }
   var leavers = /* @__PURE__ */ new Set();
   var isWatching = false;
@@ -863,14 +881,6 @@
   repeatMembers(Lock.prototype, HeldLock.prototype, ["name", "mode"]);
   function clientClosed() {
     return domError("AbortError", "The lockhouse client was closed.");
-  }
-
-  // src/timers.ts
-  var LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
-  function setQuietTimeout(task, ms) {
-    const timer = setTimeout(task, Math.min(ms, LONGEST_TIMEOUT_MS));
-    if (typeof timer === "object") timer.unref?.();
-    return timer;
   }
 
   // src/reclaim.ts
@@ -3504,6 +3514,8 @@
     /** Lets the process end, which is kept for what is held or pending. */
     #letGo;
     #idleTimer;
+    /** Since when nothing is held or pending; Infinity while something is. */
+    #idleSinceMs = Infinity;
     /** A bucket that is connected for good has the `idleMs` Infinity. */
     constructor(name, host, idleMs) {
       this.name = name;
@@ -3537,14 +3549,20 @@
       if (this.#closing.signal.aborted) throw domError("InvalidStateError", "The bucket is closed.");
     }
     #watch(isBusy) {
-      clearTimeout(this.#idleTimer);
       this.#letGo?.();
       this.#letGo = isBusy ? keepAlive() : void 0;
-      if (isBusy || this.#idleMs === Infinity) return;
+      this.#idleSinceMs = isBusy ? Infinity : performance.now();
+      if (!isBusy && this.#idleTimer === void 0 && this.#idleMs < Infinity) this.#lookIn(this.#idleMs);
+    }
+    #lookIn(ms) {
       this.#idleTimer = setQuietTimeout(() => {
+        this.#idleTimer = void 0;
+        const leftMs = this.#idleSinceMs + this.#idleMs - performance.now();
+        if (leftMs === Infinity) return;
+        if (leftMs > 0) return this.#lookIn(leftMs);
         this.#agent?.close();
         this.#agent = void 0;
-      }, this.#idleMs);
+      }, ms);
     }
   };
 

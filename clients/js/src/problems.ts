@@ -252,7 +252,10 @@ export function problemError(
   isQuestion: boolean,
 ): ProblemError {
   const code = optionalText(body.code) ?? `status_${status}`;
-  const message = optionalText(body.detail) ?? optionalText(body.title) ?? `The answer has status ${status} and no reason of a lock server.`;
+  const message =
+    optionalText(body.detail) ??
+    optionalText(body.title) ??
+    `The answer has status ${status} and no reason of a lock server.`;
   const retryAfterMs = optionalNumber(body.retryAfterMs) ?? secondsToMs(retryAfter);
   if (!isQuestion && isUnknown(code, status)) return new OutcomeUnknownError(code, status, message, retryAfterMs);
   if (code === 'recovering') return new RecoveringError(code, status, message, retryAfterMs);

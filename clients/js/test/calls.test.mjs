@@ -425,7 +425,7 @@ describe('the error for a problem', () => {
       name: 'ProblemError',
       code: 'status_404',
       status: 404,
-      message: /answered with 404/,
+      message: /status 404/,
     });
   });
 

@@ -97,9 +97,14 @@
   test('SP-018 timeout gives up a waiting request with a TimeoutError and takes it out of the queue', async (t) => {
     const name = t.name();
     await t.held(name);
-    const waiting = extended().request(name, { timeout: 30 }, () => 'never');
+    // Longer than a snapshot takes over a slow link, and awaited from the beginning.
+    const rejects = t.rejects(
+      extended().request(name, { timeout: 500 }, () => 'never'),
+      'TimeoutError',
+      'waiting',
+    );
     await t.expectModes(name, ['exclusive'], ['exclusive']);
-    await t.rejects(waiting, 'TimeoutError', 'waiting');
+    await rejects;
     await t.expectModes(name, ['exclusive'], [], 'after the timeout');
   });
 

