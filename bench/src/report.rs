@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use xtask::workspace::origin::Origin;
+use xtask::workspace::origin::RunOrigin;
 
 /// The direction that is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -126,7 +126,7 @@ pub fn print(figures: &[Figure]) {
 pub struct Run {
     /// The tree and the machine; the commit is `null` if another program was measured.
     #[serde(flatten)]
-    origin: Option<Origin>,
+    origin: Option<RunOrigin>,
     /// The arguments of the run.
     arguments: Vec<String>,
     /// The versions of the peers that are programs, as far as they are there, by their names.
@@ -142,7 +142,7 @@ impl Run {
     pub fn begin(is_given: bool) -> Result<Self> {
         let root =
             Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("this workspace is in the project")?;
-        let origin = if is_given { None } else { Some(Origin::of(root)?) };
+        let origin = if is_given { None } else { Some(RunOrigin::of(root)?) };
         Ok(Self { origin, arguments: std::env::args().skip(1).collect(), versions: BTreeMap::new() })
     }
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use xtask::workspace::origin::Origin;
+use xtask::workspace::origin::RunOrigin;
 use xtask::workspace::tree;
 
-/// Writes the members of `result` as JSON, and those of its [`Origin`] among them.
+/// Writes the members of `result` as JSON, and those of its [`RunOrigin`] among them.
 pub(crate) fn write(path: &Path, mut result: Value) -> Result<()> {
-    let Origin { commit, processor, kernel } = Origin::of(&tree::root()?)?;
+    let RunOrigin { commit, processor, kernel } = RunOrigin::of(&tree::root()?)?;
     for (key, value) in [("commit", commit), ("processor", processor), ("kernel", kernel)] {
         result[key] = value.into();
     }

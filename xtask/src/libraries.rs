@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::Verdict;
 use crate::rings::results::TestRun;
 use crate::rings::{self, dist};
-use crate::workspace::origin::Origin;
+use crate::workspace::origin::RunOrigin;
 use crate::workspace::{cargo, setup, shell, tree};
 
 #[derive(Debug, ClapArgs)]
@@ -40,7 +40,7 @@ struct Package {
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
-    origin: Origin,
+    origin: RunOrigin,
     chromium: String,
     libraries: Vec<Library>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
         ensure!(ours.ran() && native.ran(), "no test of {name} ran");
     }
     if let Some(json) = &args.json {
-        let report = Report { origin: Origin::of(&root)?, chromium: chromium()?, libraries };
+        let report = Report { origin: RunOrigin::of(&root)?, chromium: chromium()?, libraries };
         fs::write(json, serde_json::to_vec_pretty(&report)?)
             .with_context(|| format!("cannot write {}", json.display()))?;
     }

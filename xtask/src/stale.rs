@@ -41,7 +41,7 @@ struct OfSource {
 
 /// A result that is older than the code it speaks of.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Stale {
+pub(crate) struct StaleResult {
     file: String,
     why: Why,
 }
@@ -56,7 +56,7 @@ enum Why {
     OtherSource(String),
 }
 
-impl fmt::Display for Stale {
+impl fmt::Display for StaleResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{EVIDENCE}/{}: ", self.file)?;
         match &self.why {
@@ -71,7 +71,7 @@ impl fmt::Display for Stale {
 }
 
 /// The results that are older than their sources, by their names.
-pub(crate) fn stale(root: &Path) -> Result<Vec<Stale>> {
+pub(crate) fn stale(root: &Path) -> Result<Vec<StaleResult>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(root.join(EVIDENCE)).with_context(|| format!("cannot read {EVIDENCE}"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -88,7 +88,7 @@ pub(crate) fn stale(root: &Path) -> Result<Vec<Stale>> {
                 serde_json::from_slice(&text).map_or(None, |list: Vec<OfSource>| other_source(root, &list))
             }
         };
-        stale.extend(why.map(|why| Stale { file, why }));
+        stale.extend(why.map(|why| StaleResult { file, why }));
     }
     Ok(stale)
 }

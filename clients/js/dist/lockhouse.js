@@ -3477,8 +3477,6 @@ var ConnectedBucket = class {
   /** Lets the process end, which is kept for what is held or pending. */
   #letGo;
   #idleTimer;
-  /** Since when nothing is held or pending; Infinity while something is. */
-  #idleSinceMs = Infinity;
   /** A bucket that is connected for good has the `idleMs` Infinity. */
   constructor(name, host, idleMs) {
     this.name = name;
@@ -3512,20 +3510,14 @@ var ConnectedBucket = class {
     if (this.#closing.signal.aborted) throw domError("InvalidStateError", "The bucket is closed.");
   }
   #watch(isBusy) {
+    clearTimeout(this.#idleTimer);
     this.#letGo?.();
     this.#letGo = isBusy ? keepAlive() : void 0;
-    this.#idleSinceMs = isBusy ? Infinity : performance.now();
-    if (!isBusy && this.#idleTimer === void 0 && this.#idleMs < Infinity) this.#lookIn(this.#idleMs);
-  }
-  #lookIn(ms) {
+    if (isBusy || this.#idleMs === Infinity) return;
     this.#idleTimer = setQuietTimeout(() => {
-      this.#idleTimer = void 0;
-      const leftMs = this.#idleSinceMs + this.#idleMs - performance.now();
-      if (leftMs === Infinity) return;
-      if (leftMs > 0) return this.#lookIn(leftMs);
       this.#agent?.close();
       this.#agent = void 0;
-    }, ms);
+    }, this.#idleMs);
   }
 };
 

@@ -55,8 +55,6 @@ export class ConnectedBucket implements Bucket {
   /** Lets the process end, which is kept for what is held or pending. */
   #letGo: (() => void) | undefined;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Since when nothing is held or pending; Infinity while something is. */
-  #idleSinceMs = Infinity;
 
   /** A bucket that is connected for good has the `idleMs` Infinity. */
   constructor(name: string, host: BucketHost, idleMs: number) {
@@ -96,21 +94,13 @@ export class ConnectedBucket implements Bucket {
   }
 
   #watch(isBusy: boolean): void {
+    clearTimeout(this.#idleTimer);
     this.#letGo?.();
     this.#letGo = isBusy ? keepAlive() : undefined;
-    this.#idleSinceMs = isBusy ? Infinity : performance.now();
-    // A timer that is set is not set anew: it looks at the clock.
-    if (!isBusy && this.#idleTimer === undefined && this.#idleMs < Infinity) this.#lookIn(this.#idleMs);
-  }
-
-  #lookIn(ms: number): void {
+    if (isBusy || this.#idleMs === Infinity) return;
     this.#idleTimer = setQuietTimeout(() => {
-      this.#idleTimer = undefined;
-      const leftMs = this.#idleSinceMs + this.#idleMs - performance.now();
-      if (leftMs === Infinity) return;
-      if (leftMs > 0) return this.#lookIn(leftMs);
       this.#agent?.close();
       this.#agent = undefined;
-    }, ms);
+    }, this.#idleMs);
   }
 }

@@ -10,7 +10,7 @@ use super::tree;
 
 /// The tree and the machine that a result is of.
 #[derive(Clone, Debug, Serialize)]
-pub struct Origin {
+pub struct RunOrigin {
     /// The last commit, and whether anything on which results depend has changed since.
     pub commit: String,
     /// The name of the processor's model; empty if the system does not tell it.
@@ -19,7 +19,7 @@ pub struct Origin {
     pub kernel: String,
 }
 
-impl Origin {
+impl RunOrigin {
     /// This machine, and the tree as it is now.
     ///
     /// # Errors
