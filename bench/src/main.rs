@@ -82,8 +82,9 @@ fn main() -> Result<()> {
         args.slow_syncs.is_none() || args.suite == Some(Suite::Durable),
         "--slow-syncs is for the suite durable: lockhouse-bench durable --slow-syncs MS"
     );
-    let run = Run::begin(args.program.is_some())?;
+    let mut run = None;
     if let Some(file) = &args.json {
+        run = Some(Run::begin(args.program.is_some())?);
         // Before anything is measured, so that no figures are lost.
         let opened = File::options().append(true).create(true).open(file);
         opened.with_context(|| format!("cannot write {}", file.display()))?;
@@ -105,7 +106,7 @@ fn main() -> Result<()> {
         )?);
     }
     report::print(&figures);
-    if let Some(file) = &args.json {
+    if let (Some(file), Some(run)) = (&args.json, run) {
         report::write_json(&figures, run, file)?;
     }
     Ok(())

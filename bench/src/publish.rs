@@ -44,6 +44,9 @@ const SUITES: [(&str, &str); 3] = [
     ("durable", "What is on the disk before it is answered, beside others that keep it."),
 ];
 
+/// Where a bar ends at the latest.
+const MOST_TIMES: f64 = 1000.0;
+
 const INTRODUCTION: &str = "\
 # Benchmarks
 
@@ -65,8 +68,9 @@ impl Row {
     fn bar(&self) -> Option<Bar> {
         let label = format!("{} beside {}", self.id, self.peer);
         let target = self.target.map(|target| self.times(target));
-        let times = self.times(self.ratio?);
-        (times.is_finite() && times > 0.0).then_some(Bar { label, times, target })
+        // Nothing beside something is without end.
+        let times = self.times(self.ratio?).min(MOST_TIMES);
+        (times > 0.0).then_some(Bar { label, times, target })
     }
 
     fn cells(&self) -> String {

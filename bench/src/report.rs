@@ -124,7 +124,7 @@ pub fn print(figures: &[Figure]) {
 /// What figures are of.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// The tree and the machine; the commit is `null` if another program was measured.
+    /// The tree and the machine; absent if another program was measured.
     #[serde(flatten)]
     origin: Option<RunOrigin>,
     /// The arguments of the run.

@@ -17,19 +17,36 @@ const EVIDENCE: &str = "docs/evidence";
 /// all sources.
 const DEPENDS_ON: &[(&str, &[&str])] = &[
     ("bench-inproc.json", &["crates/core/src", "crates/lockhouse/src", "bench/src"]),
-    (
-        "libraries.json",
-        &["clients/js/src", "clients/js/test/libraries", "crates/server/src", "crates/wire/src"],
-    ),
+    ("libraries.json", &["clients/js/src", "clients/js/test/libraries", "crates/*/src/*"]),
 ];
 
 /// All sources of the product, of the client and of what judges them.
 const SOURCES: &[&str] = &["crates/*/src/*", "clients/js/src", "lab/src", "bench/src", "bench/js"];
 
+/// A file of results.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Filed {
+    /// Of one run.
+    Run(OfRun),
+    /// Of `mutate`: one for each source.
+    Sources(Vec<OfSource>),
+    /// Arguments for `mutate`, which are of no tree.
+    Arguments(#[expect(dead_code, reason = "told by its members")] Vec<Argument>),
+    /// One for each planted bug or fuzz target.
+    Runs(Vec<OfRun>),
+}
+
 /// The part that all results of runs have.
 #[derive(Debug, Deserialize)]
-struct Filed {
+struct OfRun {
     commit: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Argument {
+    #[expect(dead_code, reason = "told by its members")]
+    argument: String,
 }
 
 /// A result of `mutate`, which is of one source.
@@ -81,12 +98,15 @@ pub(crate) fn stale(root: &Path) -> Result<Vec<StaleResult>> {
     let mut stale = Vec::new();
     for file in files {
         let text = fs::read(root.join(EVIDENCE).join(&file))?;
-        let why = match serde_json::from_slice::<Filed>(&text) {
-            Ok(filed) => older(root, &file, filed.commit)?,
-            // A list of arguments has nothing that could be older.
-            Err(_) => {
-                serde_json::from_slice(&text).map_or(None, |list: Vec<OfSource>| other_source(root, &list))
+        let why = match serde_json::from_slice(&text) {
+            Ok(Filed::Run(result)) => older(root, &file, result.commit)?,
+            Ok(Filed::Sources(results)) => other_source(root, &results),
+            Ok(Filed::Runs(results)) => {
+                let each = results.into_iter().map(|result| older(root, &file, result.commit));
+                each.collect::<Result<Vec<_>>>()?.into_iter().flatten().next()
             }
+            Ok(Filed::Arguments(_)) => None,
+            Err(_) => Some(Why::UnknownTree),
         };
         stale.extend(why.map(|why| StaleResult { file, why }));
     }
@@ -177,6 +197,18 @@ mod tests {
             clone.write("docs/evidence/sim.json", &format!("{{\"commit\": {commit}}}"));
             let expected = "docs/evidence/sim.json: of a tree that is no commit of this one";
             assert_eq!(clone.stale(), [expected], "{commit}");
+        }
+    }
+
+    #[test]
+    fn lists_of_runs_are_looked_through_and_arguments_are_not() {
+        let clone = Clone::new();
+        clone.write("docs/evidence/survivors.json", "[{\"file\": \"x\", \"argument\": \"y\"}]");
+        assert_eq!(clone.stale(), [""; 0]);
+        for text in ["[{\"bug\": \"x\", \"commit\": \"0123456789012345678901234567890123456789\"}]", "[{"] {
+            clone.write("docs/evidence/mutants.json", text);
+            let expected = "docs/evidence/mutants.json: of a tree that is no commit of this one";
+            assert_eq!(clone.stale(), [expected], "{text}");
         }
     }
 

@@ -1,7 +1,6 @@
 // What Node has and browsers have not. Where a part is missing, the function that needs it does nothing.
 
 import type { Counter } from './bodies.js';
-import { LONGEST_TIMEOUT_MS } from './timers.js';
 import type { WebSocketLike } from './types.js';
 
 interface Channel {
@@ -80,25 +79,11 @@ export function publish(event: RequestEvent, message: () => object): void {
   if (channel?.hasSubscribers) channel.publish(message());
 }
 
-const nothing = (): void => {};
-
-/** How many keep the process from ending, and the timer that does it for all of them. */
-let keepers = 0;
-let keeper: { ref(): void; unref(): void } | undefined;
-
 /** Keeps the process from ending until the function that it returns is called. */
 export function keepAlive(): () => void {
-  if (!isNode) return nothing;
-  keeper ??= setInterval(nothing, LONGEST_TIMEOUT_MS) as unknown as { ref(): void; unref(): void };
-  keepers += 1;
-  if (keepers === 1) keeper.ref();
-  let isKeeping = true;
-  return () => {
-    if (!isKeeping) return;
-    isKeeping = false;
-    keepers -= 1;
-    if (keepers === 0) keeper?.unref();
-  };
+  if (!isNode) return () => {};
+  const timer = setInterval(() => {}, 2 ** 31 - 1);
+  return () => clearInterval(timer);
 }
 
 /** What is notified of the end of the process or worker. */

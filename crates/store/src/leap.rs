@@ -6,10 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lockhouse_core::FencingToken;
 use thiserror::Error;
 
-/// How far a number rises above the backup's where the clock does not tell more.
-const LEAP: u64 = 1 << 40;
+/// How far a number rises above the backup's where the clock does not tell more: as far as the clock goes on
+/// in four years, as each start raises tokens to the clock.
+const LEAP: u64 = 1 << 47;
 
-/// How many numbers the clock goes on in a second: more than are ever given in one.
+/// How many numbers the clock goes on in a second: more than any server gives, on average.
 const NUMBERS_PER_SECOND: u64 = 1 << 20;
 
 /// The highest numbers of a stored state.
@@ -38,10 +39,10 @@ impl HighestNumbers {
     /// To ensure correctness, no number that was given may come again, also when the same backup is
     /// restored twice, or an older one after a newer one. Each number therefore rises
     ///
-    /// - to the clock, which goes on by 2^20 a second. No state gives as many for long, so that the numbers
-    ///   of every state lie below the clock, also of those that are lost. A second restore of a backup finds
-    ///   a later clock;
-    /// - to 2^40 above the backup, where the clock is behind the backup and is of no use;
+    /// - to the clock and the 2^20 numbers that a bucket may have reserved. The clock goes on by 2^20 a second.
+    ///   No state gives as many for long, so that the numbers of every state lie below the clock, also of
+    ///   those that are lost. A second restore of a backup finds a later clock;
+    /// - to 2^47 above the backup, where the clock is behind the backup and is of no use;
     /// - in any case to the replaced state, all of whose announced numbers are known.
     ///
     /// A holder may come back for as long as the longest lease of both states.
@@ -61,7 +62,7 @@ impl HighestNumbers {
         now: SystemTime,
     ) -> Result<Self, NoNumberLeft> {
         let replaced = replaced.unwrap_or_default();
-        let clock = by_the_clock(now);
+        let clock = reserved_at(now);
         Ok(Self {
             mark: leap(backup.mark, replaced.mark, clock)?,
             epoch: leap(backup.epoch, replaced.epoch, clock)?,
@@ -69,26 +70,28 @@ impl HighestNumbers {
         })
     }
 
-    /// Whether the clock has not come so far. Restores raise numbers to the clock, so that it is behind now,
-    /// or was ahead at a restore.
+    /// Whether the clock has not come so far. Starts and restores raise numbers to the clock, so that it is
+    /// behind now, or was ahead at one of them.
     pub fn is_beyond(self, now: SystemTime) -> bool {
-        self.mark.max(self.epoch) > by_the_clock(now)
+        self.mark.max(self.epoch) > reserved_at(now)
     }
 
     /// The instant at which the clock comes so far.
     pub fn reached_at(self) -> SystemTime {
         // At most 2^44 seconds, which every clock can hold.
-        UNIX_EPOCH + Duration::from_secs(self.mark.max(self.epoch) / NUMBERS_PER_SECOND)
+        let highest = self.mark.max(self.epoch).saturating_sub(NUMBERS_PER_SECOND);
+        UNIX_EPOCH + Duration::from_secs(highest / NUMBERS_PER_SECOND)
     }
 }
 
 /// The highest fencing token that counts as given before `now`, whatever is known of the past: the clock goes
-/// on by 2^20 tokens a second, which is more than are ever given in one.
+/// on by 2^20 tokens a second.
 ///
 /// A lock table that begins above it gives no token again, also where its store is lost, was rolled back to a
-/// former state, or keeps nothing. This holds if the clock is right, and if the process is not killed more
-/// often than once a second: each kill uses up 2^20 tokens. A clock that stands before 1970 or after 2106
-/// tells nothing, so that one that is wrong uses up no more than half of all tokens.
+/// former state, or keeps nothing. This holds if the clock is right, if the bucket has given less than 2^20
+/// tokens a second since the table began, and if the process was killed less than once a second: each kill
+/// uses up 2^20 tokens. A clock that stands before 1970 or after 2106 tells nothing, so that one that is wrong
+/// uses up no more than half of all tokens.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -106,6 +109,14 @@ fn leap(backup: u64, replaced: u64, clock: u64) -> Result<u64, NoNumberLeft> {
     let above = above.max(replaced);
     // Epochs are bounded alike: at a take a second both would last as long.
     if above < FencingToken::LIMIT - 1 { Ok(above) } else { Err(NoNumberLeft { above }) }
+}
+
+/// What a bucket has reserved counts as given: so much at most beyond the clock.
+fn reserved_at(now: SystemTime) -> u64 {
+    match by_the_clock(now) {
+        0 => 0,
+        clock => clock.saturating_add(NUMBERS_PER_SECOND),
+    }
 }
 
 /// A clock before 1970 tells nothing.

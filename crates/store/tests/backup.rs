@@ -19,7 +19,7 @@ use place::{Folder, places};
 use rusqlite::Connection;
 
 /// More than was given before, and less than the clock tells.
-const LEAP: u64 = 1 << 40;
+const LEAP: u64 = 1 << 47;
 
 /// Restores the backup, and says where the former database is.
 fn kept_aside(backup: &Path, file: &Path) -> Option<PathBuf> {

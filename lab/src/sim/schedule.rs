@@ -35,6 +35,8 @@ pub(super) struct Stage {
     pub(super) workers: Vec<Worker>,
     pub(super) web_clients: Vec<RemoteWebClient>,
     pub(super) leases: Leases,
+    /// How far the calendar is ahead in the middle, and now.
+    pub(super) calendar_base_ms: i64,
     pub(super) calendar_ms: i64,
     pub(super) restores: Restores,
     /// How long the tasks of the present life had run when the disk began to hang.
@@ -86,7 +88,8 @@ impl Stage {
         let places = places();
         let earlier_ms = if random.percent(70) { SHORTEST_LEASE_MS } else { 0 };
         let leases = Leases { own_ms: own_lease_ms(&mut random), earlier_ms };
-        let life = ServerLife::begin(&journal, &disk, 1, leases, CALENDAR_AHEAD_MS)?;
+        let calendar_ms = if random.percent(50) { CALENDAR_AHEAD_MS } else { 0 };
+        let life = ServerLife::begin(&journal, &disk, 1, leases, calendar_ms)?;
         journal.write(What::ServerStarted { epoch: "1".to_owned() });
         // Most clients meet in the first bucket.
         let mut place = |nth: usize| {
@@ -97,7 +100,7 @@ impl Stage {
         let claim_clients = (0..3).map(|nth| ClaimClient::new(nth, place(nth))).collect();
         let web_clients = (0..4).map(|nth| RemoteWebClient::new(nth, place(nth))).collect();
         let (workers, displaced) = (Vec::new(), None);
-        let (calendar_ms, faults) = (CALENDAR_AHEAD_MS, 0);
+        let (calendar_base_ms, faults) = (calendar_ms, 0);
         let mut stage = Self {
             random,
             journal,
@@ -110,6 +113,7 @@ impl Stage {
             workers,
             web_clients,
             leases,
+            calendar_base_ms,
             calendar_ms,
             restores: Restores::default(),
             hangs_since_ms: None,

@@ -147,8 +147,8 @@ impl ServerHandle {
     }
 }
 
-/// The calendar is two centuries ahead, a time that tells nothing of the tokens of earlier lives: only the
-/// marks in the store keep tokens growing here, so that a mark that is lost shows.
+/// In half of the schedules the calendar is two centuries ahead, a time that tells nothing of the tokens of
+/// earlier lives: only the marks in the store keep tokens growing there, so that a mark that is lost shows.
 pub(super) const CALENDAR_AHEAD_MS: i64 = 200 * 365 * 86_400_000;
 
 /// A life of the server.

@@ -133,14 +133,46 @@ async fn a_calendar_that_was_set_back_takes_no_token_back() {
     let file = folder.path().join("lockhouse.db");
     let clock = ManualClock::new();
     let mut last = 0;
-    for ahead in [0, -3_600_000, 3_600_000, i64::MIN, 1 << 50, 0] {
+    for (ahead, grants) in [
+        (0, true),
+        (-3_600_000, true),
+        (3_600_000, true),
+        (i64::MIN, true),
+        (1 << 50, true),
+        (0, true),
+        // A life without a grant drops the bucket, with its mark below the clock.
+        (7_200_000, false),
+        (i64::MIN, true),
+    ] {
         clock.set_calendar(ahead);
         let house = open_at(&file, &clock).await;
-        let next = token(house.bucket("b")).await;
-        assert!(next > last, "{next} after {last}");
-        last = next;
+        if grants {
+            let next = token(house.bucket("b")).await;
+            assert!(next > last, "{next} after {last}");
+            last = next;
+        }
         close(house).await;
     }
+}
+
+/// A copy of the file and its log shows what a kill would have left.
+#[tokio::test]
+async fn a_mark_is_in_the_file_before_its_tokens_are_announced() {
+    let folder = folder();
+    let (file, copy) = (folder.path().join("lockhouse.db"), folder.path().join("copy.db"));
+    let clock = no_calendar();
+    let house = open_at(&file, &clock).await;
+    let bucket = house.bucket("b");
+    let agent = bucket.agent("web").unwrap();
+    let lock = agent.locks().request("n").await.unwrap();
+    for suffix in ["", "-wal"] {
+        let beside = |path: &Path| format!("{}{suffix}", path.display());
+        std::fs::copy(beside(&file), beside(&copy)).unwrap();
+    }
+    let next = open_at(&copy, &clock).await;
+    assert!(token(next.bucket("b")).await > lock.fencing_token().get());
+    drop(lock);
+    close(house).await;
 }
 
 fn partition(tenant: &str, number: usize) -> BucketKey {

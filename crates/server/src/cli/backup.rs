@@ -149,7 +149,7 @@ impl Restore {
             let reached = humantime::format_rfc3339_seconds(above.reached_at());
             complain(format_args!(
                 "warning: the fencing tokens are ahead of the clock of this machine until {reached}: the clock is behind, or was ahead at an earlier \
-                 restore; set it right if it is wrong. Until then tokens can come again if a restore does not find the database that it replaces"
+                 start or restore; set it right if it is wrong. Until then tokens can come again if a restore does not find the database that it replaces"
             ));
         }
         print(self.json, &report, || {

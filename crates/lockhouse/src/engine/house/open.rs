@@ -107,8 +107,9 @@ impl House {
         if options.lease_ms > 0 {
             first_writes.push(Write::LongestLease { ms: options.lease_ms });
         }
-        // A store of an earlier version has more marks than are remembered.
-        if mark_rows != marks.len() {
+        // The clock has raised the floor, below which later marks are not stored; or a store of an earlier
+        // version has more marks than are remembered.
+        if marks.floor() > opened.token_floor || mark_rows != marks.len() {
             first_writes.push(Write::MarksReplaced { marks: marks.all() });
         }
         let status = Arc::new(StoreStatus::new(options.store_timeout));

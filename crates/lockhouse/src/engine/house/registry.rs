@@ -152,6 +152,11 @@ impl Marks {
         self.partitions + self.of.values().filter(|tenant| tenant.floor > 0).count()
     }
 
+    /// The highest token of all partitions that are not remembered apart.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
     pub(crate) fn highest(&self) -> u64 {
         let of_tenant = |tenant: &OfTenant| tenant.of.values().copied().fold(tenant.floor, u64::max);
         self.of.values().map(of_tenant).fold(self.floor, u64::max)
