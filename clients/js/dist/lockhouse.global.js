@@ -35,14 +35,6 @@
     install: () => install
   });
 
-  // src/timers.ts
-  var LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
-  function setQuietTimeout(task, ms) {
-    const timer = setTimeout(task, Math.min(ms, LONGEST_TIMEOUT_MS));
-    if (typeof timer === "object") timer.unref?.();
-    return timer;
-  }
-
   // src/node.ts
   var { process } = globalThis;
   function builtin(name) {
@@ -67,22 +59,12 @@
     const channel = channels[event];
     if (channel?.hasSubscribers) channel.publish(message());
   }
-  var nothing = () => {
-  };
-  var keepers = 0;
-  var keeper;
   function keepAlive() {
-    if (!isNode) return nothing;
-    keeper ??= setInterval(nothing, LONGEST_TIMEOUT_MS);
-    keepers += 1;
-    if (keepers === 1) keeper.ref();
-    let isKeeping = true;
-    return () => {
-      if (!isKeeping) return;
-      isKeeping = false;
-      keepers -= 1;
-      if (keepers === 0) keeper?.unref();
+    if (!isNode) return () => {
     };
+    const timer = setInterval(() => {
+    }, 2 ** 31 - 1);
+    return () => clearInterval(timer);
   }
   var leavers = /* @__PURE__ */ new Set();
   var isWatching = false;
@@ -881,6 +863,14 @@
   repeatMembers(Lock.prototype, HeldLock.prototype, ["name", "mode"]);
   function clientClosed() {
     return domError("AbortError", "The lockhouse client was closed.");
+  }
+
+  // src/timers.ts
+  var LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+  function setQuietTimeout(task, ms) {
+    const timer = setTimeout(task, Math.min(ms, LONGEST_TIMEOUT_MS));
+    if (typeof timer === "object") timer.unref?.();
+    return timer;
   }
 
   // src/reclaim.ts

@@ -391,7 +391,7 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
         .execute("UPDATE buckets SET mark = ?1", [(1_i64 << 53) - 100])
         .unwrap();
     let line = refused(&used_up, &file);
-    let expected = "D/used-up.db cannot be restored: fencing tokens would go on above 9008298766368668, but they end at 2^53; set the clock of this machine if it is wrong, or begin with a new database";
+    let expected = "D/used-up.db cannot be restored: fencing tokens would go on above 9147936743096220, but they end at 2^53; set the clock of this machine if it is wrong, or begin with a new database";
     assert_eq!(line, expected);
     assert!(matches!(restore(&backup, folder.file("no/x.db")), Err(RestoreError::NotWritten { .. })));
     assert_eq!(Writer::open(&file).await.found.len(), 200);

@@ -232,7 +232,8 @@ async fn marks_of_many_partitions_have_a_bound_in_the_file_and_over_restarts() {
 async fn a_file_with_more_marks_than_are_remembered_is_folded_when_it_is_opened() {
     let folder = folder();
     let file = folder.path().join("lockhouse.db");
-    close(open(&file).await).await;
+    let clock = no_calendar();
+    close(open_at(&file, &clock).await).await;
     let raw = rusqlite::Connection::open(&file).unwrap();
     let mut insert = raw.prepare("INSERT INTO tenants VALUES (?1, ?2)").unwrap();
     raw.execute_batch("BEGIN").unwrap();
@@ -244,7 +245,6 @@ async fn a_file_with_more_marks_than_are_remembered_is_folded_when_it_is_opened(
     drop(insert);
     drop(raw);
 
-    let clock = no_calendar();
     close(open_at(&file, &clock).await).await;
     assert_eq!(marks(&file).await, (1002, 1002));
     let house = open_at(&file, &clock).await;
