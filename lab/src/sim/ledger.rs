@@ -212,7 +212,14 @@ impl Ledger {
                     *known = mark.up_to.max(*known);
                 }
             }
-            Write::MarksReplaced { .. } | Write::MarkErased => {}
+            // None of them falls by that.
+            Write::MarksReplaced { marks } => {
+                for mark in marks {
+                    let known = self.marks.dropped.entry(mark.of.clone()).or_default();
+                    *known = mark.up_to.max(*known);
+                }
+            }
+            Write::MarkErased => {}
         }
     }
 
