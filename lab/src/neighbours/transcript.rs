@@ -17,9 +17,9 @@ pub(super) struct Transcript {
     pub(super) leaks: Vec<String>,
     /// Why the script could not be played to its end.
     pub(super) broke_off: Option<String>,
-    /// The first fencing token in it. Tokens are compared by their distance from it, as those of a server
-    /// begin at the clock of its start.
-    first_token: Option<i64>,
+    /// The first fencing token, or number of an owner, in it. They are compared by their distance from it, as
+    /// those of a server begin at the clock of its start.
+    first_token: Option<u64>,
 }
 
 /// Members that are secrets or change with the moment.
@@ -27,6 +27,9 @@ const DROPPED: [&str; 4] = ["ack", "ownerSecret", "retryAfterMs", "ticket"];
 
 /// Members that are instants: their presence is compared, not their value.
 const INSTANTS: [&str; 4] = ["assignedAt", "endsAt", "expiresAt", "since"];
+
+/// How many digits a fencing token has, from 2001 to 2255.
+const TOKEN_DIGITS: usize = 16;
 
 /// The length up to which a leak is shown.
 const SHOWN: usize = 200;
@@ -38,9 +41,10 @@ impl Transcript {
             let shown: String = text.chars().take(SHOWN).collect();
             self.leaks.push(format!("{asked}: {shown}"));
         }
-        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-        let value = comparable(value, &mut self.first_token);
-        self.answers.push(Answer { asked, value });
+        let asked = by_distance(&asked, &mut self.first_token);
+        let text = by_distance(text, &mut self.first_token);
+        let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text));
+        self.answers.push(Answer { asked, value: comparable(value) });
     }
 
     /// The differences between the answers beside a neighbour and those without, and how many answers were
@@ -69,9 +73,30 @@ impl Transcript {
     }
 }
 
-fn comparable(value: Value, first_token: &mut Option<i64>) -> Value {
+/// The text with the distance from the first one in place of each number of 16 digits. Only fencing tokens and
+/// the numbers of owners are that long.
+fn by_distance(text: &str, first_token: &mut Option<u64>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let length = rest[start..].bytes().take_while(u8::is_ascii_digit).count();
+        let digits = &rest[start..start + length];
+        out.push_str(&rest[..start]);
+        match digits.parse::<u64>() {
+            Ok(number) if length == TOKEN_DIGITS => {
+                let first = *first_token.get_or_insert(number);
+                out.push_str(&number.wrapping_sub(first).cast_signed().to_string());
+            }
+            _ => out.push_str(digits),
+        }
+        rest = &rest[start + length..];
+    }
+    out + rest
+}
+
+fn comparable(value: Value) -> Value {
     match value {
-        Value::Array(items) => items.into_iter().map(|item| comparable(item, first_token)).collect(),
+        Value::Array(items) => items.into_iter().map(comparable).collect(),
         Value::Object(members) => {
             let compared = members.into_iter().filter(|(key, _)| !DROPPED.contains(&&**key));
             let compared = compared.map(|(key, value)| {
@@ -79,11 +104,7 @@ fn comparable(value: Value, first_token: &mut Option<i64>) -> Value {
                     Value::Null => Value::Null,
                     _ if INSTANTS.contains(&&*key) => Value::from("an instant"),
                     Value::String(_) if key == "token" => Value::from("a secret"),
-                    Value::Number(number) if key == "token" || key == "fencingToken" => {
-                        let token = number.as_i64().unwrap_or_default();
-                        Value::from(token - *first_token.get_or_insert(token))
-                    }
-                    value => comparable(value, first_token),
+                    value => comparable(value),
                 };
                 (key, value)
             });
@@ -121,11 +142,13 @@ mod tests {
 
     #[test]
     fn fencing_tokens_are_compared_from_the_first_one_on() {
-        let one = transcript(&[r#"{"fencingToken":7}"#, r#"[{"token":9},{"fencingToken":7}]"#]);
-        let same = transcript(&[r#"{"fencingToken":70}"#, r#"[{"token":72},{"fencingToken":70}]"#]);
-        assert_eq!(one.differences(&same), (2, Vec::new()));
-        let other = transcript(&[r#"{"fencingToken":70}"#, r#"[{"token":73},{"fencingToken":70}]"#]);
-        assert_eq!(one.differences(&other).1.len(), 1);
+        let run = |first: u64, next: u64| {
+            let begun = format!(r#"{{"owner":"{first}"}}"#);
+            transcript(&[&begun, &format!(r#"[{{"token":{next}}},{{"why":"not {first}, 17"}}]"#)])
+        };
+        const FIRST: u64 = 1_882_965_585_971_644;
+        assert_eq!(run(FIRST, FIRST + 2).differences(&run(FIRST + 70, FIRST + 72)), (2, Vec::new()));
+        assert_eq!(run(FIRST, FIRST + 2).differences(&run(FIRST + 70, FIRST + 73)).1.len(), 1);
     }
 
     #[test]
