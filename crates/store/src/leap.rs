@@ -39,9 +39,9 @@ impl HighestNumbers {
     /// To ensure correctness, no number that was given may come again, also when the same backup is
     /// restored twice, or an older one after a newer one. Each number therefore rises
     ///
-    /// - to the clock and the 2^20 numbers that a bucket may have reserved. The clock goes on by 2^20 a second.
-    ///   No state gives as many for long, so that the numbers of every state lie below the clock, also of
-    ///   those that are lost. A second restore of a backup finds a later clock;
+    /// - to the clock and the 2^20 numbers that a bucket may have reserved. The clock goes on by 2^20 a
+    ///   second. No state gives as many for long, so that the numbers of every state lie below the clock,
+    ///   also of those that are lost. A second restore of a backup finds a later clock;
     /// - to 2^47 above the backup, where the clock is behind the backup and is of no use;
     /// - in any case to the replaced state, all of whose announced numbers are known.
     ///
@@ -90,8 +90,8 @@ impl HighestNumbers {
 /// A lock table that begins above it gives no token again, also where its store is lost, was rolled back to a
 /// former state, or keeps nothing. This holds if the clock is right, if the bucket has given less than 2^20
 /// tokens a second since the table began, and if the process was killed less than once a second: each kill
-/// uses up 2^20 tokens. A clock that stands before 1970 or after 2106 tells nothing, so that one that is wrong
-/// uses up no more than half of all tokens.
+/// uses up 2^20 tokens. A clock that stands before 1970 or after 2106 tells nothing, so that one that is
+/// wrong uses up no more than half of all tokens.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};

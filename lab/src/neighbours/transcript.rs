@@ -73,8 +73,8 @@ impl Transcript {
     }
 }
 
-/// The text with the distance from the first one in place of each number of 16 digits. Only fencing tokens and
-/// the numbers of owners are that long.
+/// The text with the distance from the first one in place of each number of 16 digits. Only fencing tokens
+/// and the numbers of owners are that long.
 fn by_distance(text: &str, first_token: &mut Option<u64>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
