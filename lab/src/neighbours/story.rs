@@ -190,7 +190,7 @@ impl Story<'_> {
             7 => self.get(http, bucket, "claims", &[("resource", &resource)]).await?,
             8 => {
                 let text = http.delete(bucket, "assignments", &[("resource", &resource)]).await?;
-                self.note(format!("unassign {resource} in {bucket}"), &text);
+                self.note(&format!("unassign {resource} in {bucket}"), &text);
             }
             9 => self.get(http, bucket, "query", &[("limit", "1000")]).await?,
             _ => {
@@ -230,7 +230,7 @@ impl Story<'_> {
             }
             _ => {
                 let text = http.get("b", &format!("owners/{owner}"), &[], Some(&secret)).await?;
-                self.note(format!("owner {owner}"), &text);
+                self.note(&format!("owner {owner}"), &text);
             }
         }
         self.look(("b", "")).await
@@ -268,7 +268,7 @@ impl Story<'_> {
             match self.connect(TABLES[0], self.stage.tenant).await {
                 Ok(client) => connections.push(client),
                 Err(error) => {
-                    self.note(format!("{} connections more", connections.len()), &format!("{error:#}"));
+                    self.note(&format!("{} connections more", connections.len()), &format!("{error:#}"));
                     return Ok(());
                 }
             }
@@ -320,7 +320,7 @@ impl Story<'_> {
                 web.own.retain(|own| own != id);
             }
             let text = if let Received::Snapshot { .. } = received { sorted(&text)? } else { text };
-            self.note(format!("client {at}"), &text);
+            self.note(&format!("client {at}"), &text);
             if is_it(&received) {
                 return Ok(received);
             }
@@ -337,17 +337,17 @@ impl Story<'_> {
     ) -> Result<Value> {
         let text = http.post(bucket, path, secret, &body).await?;
         let value = serde_json::from_str(&text).unwrap_or(Value::Null);
-        self.note(format!("{path} in {bucket}"), &text);
+        self.note(&format!("{path} in {bucket}"), &text);
         Ok(value)
     }
 
     async fn get(&mut self, http: &Http, bucket: &str, path: &str, query: &[(&str, &str)]) -> Result<()> {
         let text = http.get(bucket, path, query, None).await?;
-        self.note(format!("{path} in {bucket}"), &text);
+        self.note(&format!("{path} in {bucket}"), &text);
         Ok(())
     }
 
-    fn note(&mut self, asked: String, text: &str) {
+    fn note(&mut self, asked: &str, text: &str) {
         self.transcript.note(asked, text, self.stage.other);
     }
 }

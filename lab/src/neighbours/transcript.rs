@@ -36,12 +36,12 @@ const SHOWN: usize = 200;
 
 impl Transcript {
     /// Notes an answer in which nothing of `other` may be.
-    pub(super) fn note(&mut self, asked: String, text: &str, other: &str) {
+    pub(super) fn note(&mut self, asked: &str, text: &str, other: &str) {
         if text.contains(other) {
             let shown: String = text.chars().take(SHOWN).collect();
             self.leaks.push(format!("{asked}: {shown}"));
         }
-        let asked = by_distance(&asked, &mut self.first_token);
+        let asked = by_distance(asked, &mut self.first_token);
         let text = by_distance(text, &mut self.first_token);
         let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text));
         self.answers.push(Answer { asked, value: comparable(value) });
@@ -120,7 +120,7 @@ mod tests {
 
     fn transcript(texts: &[&str]) -> Transcript {
         let mut transcript = Transcript::default();
-        texts.iter().for_each(|text| transcript.note("x".to_owned(), text, "beryl"));
+        texts.iter().for_each(|text| transcript.note("x", text, "beryl"));
         transcript
     }
 

@@ -248,7 +248,8 @@ fn a_backup_of_the_running_server_is_restored_into_a_stopped_one() {
         }
         assert!(code == 75 && begin.elapsed() < crate::calls::PATIENCE, "{stderr}");
     };
-    assert!(after > before + (1 << 32), "{after}");
+    // What the server may have reserved before counts as given.
+    assert!(after > before + (1 << 20), "{after}");
 }
 
 #[test]
@@ -261,7 +262,7 @@ fn a_restore_warns_of_a_clock_that_was_ahead_at_an_earlier_one() {
     let restore = || shell.output(&["restore", file.to_str().unwrap(), "--store", &store]);
     let (code, _, stderr) = restore();
     assert_eq!((code, &*stderr), (0, ""));
-    // As a restore leaves it whose clock shows the year 2096. The next one rises by twelve days of numbers.
+    // As a restore leaves it whose clock shows the year 2096. The next one rises by four years of numbers.
     let floor = 4_000_000_000_i64 << 20;
     let database = rusqlite::Connection::open(&file).unwrap();
     database.execute("UPDATE slots SET token_floor = ?1", [floor]).unwrap();
@@ -269,7 +270,7 @@ fn a_restore_warns_of_a_clock_that_was_ahead_at_an_earlier_one() {
     let (code, _, stderr) = restore();
     assert_eq!(code, 0, "{stderr}");
     let warning =
-        "lockhouse: warning: the fencing tokens are ahead of the clock of this machine until 2096-10-14T";
+        "lockhouse: warning: the fencing tokens are ahead of the clock of this machine until 2101-01-03T";
     assert!(stderr.starts_with(warning) && stderr.lines().count() == 1, "{stderr}");
 }
 
