@@ -90,6 +90,7 @@ pub(crate) fn curves(title: &str, unit: &str, curves: &[Curve], to: &Path) -> Re
     let mut chart = ChartBuilder::on(&area)
         .caption(title, (FONT, 14))
         .margin(10)
+        .margin_right(36)
         .x_label_area_size(34)
         .y_label_area_size(52)
         .build_cartesian_2d((least.0..most.0).log_scale(), (least.1 * 0.7..most.1 * 1.4).log_scale())
