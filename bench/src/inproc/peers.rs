@@ -20,6 +20,11 @@ pub trait Locks: Default + Send + Sync + 'static {
     /// Waits for the name.
     fn lock<'a>(&'a self, name: &'a str) -> impl Future<Output = Self::Held<'a>> + Send + 'a;
 
+    /// Whether the lock is held; where a lock cannot be refused, it is.
+    fn is_granted(_: &Self::Held<'_>) -> bool {
+        true
+    }
+
     /// How many names are still in memory, where one can know.
     fn left_behind(&self) -> Option<usize>;
 }
@@ -44,6 +49,10 @@ impl Locks for Lockhouse {
 
     fn lock<'a>(&'a self, name: &'a str) -> impl Future<Output = Self::Held<'a>> + Send + 'a {
         self.agent.locks().request(name).into_future()
+    }
+
+    fn is_granted(held: &Self::Held<'_>) -> bool {
+        held.is_ok()
     }
 
     fn left_behind(&self) -> Option<usize> {

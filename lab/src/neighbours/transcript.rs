@@ -132,7 +132,7 @@ mod tests {
             transcript(&[r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":1,"ack":5}"#]);
         assert_eq!(one.differences(&same), (1, Vec::new()));
         for other in [
-            r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":"1"}"#,
+            r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":2}"#,
             r#"{"since":null,"token":"b","fencingToken":1}"#,
             r#"{"token":"b","fencingToken":1}"#,
         ] {
