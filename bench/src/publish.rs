@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::inproc::crowd::CROWDS;
 use crate::plot::{self, Bar, Curve};
 use crate::report::rounded;
+use crate::server::root;
 
 /// A file of figures, as `--json` writes it.
 #[derive(Debug, Deserialize)]
@@ -75,16 +76,20 @@ impl Row {
 
     fn cells(&self) -> String {
         let value = |value: Option<f64>| value.map_or("–".to_owned(), rounded);
-        let sign = if self.better == "lower" { "≤" } else { "≥" };
-        let target = self.target.map_or("–".to_owned(), |target| format!("{sign} {target}"));
+        let (ratio, target) = self.ratio_and_target();
         let met = self.met.map_or("", |met| if met { "✓" } else { "✗" });
-        let ratio = self.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
         let Self { id, peer, ours, peer_value, unit, .. } = self;
         format!(
             "| `{id}` | {peer} | {} | {} | {unit} | {ratio} | {target} | {met} |",
             value(*ours),
             value(*peer_value)
         )
+    }
+
+    fn ratio_and_target(&self) -> (String, String) {
+        let sign = if self.better == "lower" { "≤" } else { "≥" };
+        let ratio = self.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
+        (ratio, self.target.map_or("–".to_owned(), |target| format!("{sign} {target}")))
     }
 
     /// Whether it is a point of a curve, which a plot shows.
@@ -99,8 +104,7 @@ impl Row {
 ///
 /// There are no figures, or the page cannot be written.
 pub fn publish() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("this workspace is in the project")?;
-    let docs = root.join("docs");
+    let docs = root().join("docs");
     let plots = docs.join("benchmarks");
     fs::create_dir_all(&plots)?;
     let mut page = INTRODUCTION.to_owned();
@@ -146,8 +150,7 @@ fn section(suite: &str, about: &str, filed: &Filed, plots: &Path) -> Result<Stri
     for id in ["growth-held", "growth-names", "growth-queue", "growth-drain"] {
         let curves = curves(id, &points);
         if !curves.is_empty() {
-            let file: PathBuf = plots.join(format!("{id}.svg"));
-            plot::curves(id, "CPU ns each", &curves, &file)?;
+            plot::curves(id, "CPU ns each", &curves, &plots.join(format!("{id}.svg")))?;
             writeln!(text, "\n![{id}: what one costs among how many](benchmarks/{id}.svg)")?;
         }
     }
@@ -197,15 +200,8 @@ fn not_reached(missed: &[Row]) -> Result<String> {
              [bench/README.md](../bench/README.md#what-is-not-reached-and-why).\n\n\
              | id | peer | ratio | target |\n|---|---|---:|---:|\n";
     for row in missed {
-        let sign = if row.better == "lower" { "≤" } else { "≥" };
-        let ratio = row.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
-        writeln!(
-            text,
-            "| `{}` | {} | {ratio} | {sign} {} |",
-            row.id,
-            row.peer,
-            row.target.unwrap_or_default()
-        )?;
+        let (ratio, target) = row.ratio_and_target();
+        writeln!(text, "| `{}` | {} | {ratio} | {target} |", row.id, row.peer)?;
     }
     Ok(text)
 }

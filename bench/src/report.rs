@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use xtask::workspace::origin::RunOrigin;
 
+use crate::server::{POSTGRES_FOLDER, process, root};
+
 /// The direction that is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -140,9 +142,7 @@ impl Run {
     ///
     /// The project is no clone, or git is missing.
     pub fn begin(is_given: bool) -> Result<Self> {
-        let root =
-            Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("this workspace is in the project")?;
-        let origin = if is_given { None } else { Some(RunOrigin::of(root)?) };
+        let origin = if is_given { None } else { Some(RunOrigin::of(&root())?) };
         Ok(Self { origin, arguments: std::env::args().skip(1).collect(), versions: BTreeMap::new() })
     }
 }
@@ -160,17 +160,18 @@ pub fn write_json(figures: &[Figure], mut run: Run, file: &Path) -> Result<()> {
     fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The programs of the peers, and where Debian has those that are not in the path.
+/// The programs of the peers, by their names.
 const PROGRAMS: [(&str, &str); 5] = [
     ("Redis", "redis-server"),
-    ("PostgreSQL", "/usr/lib/postgresql/15/bin/postgres"),
+    ("PostgreSQL", "postgres"),
     ("etcd", "etcd"),
     ("Chromium", "chromium"),
     ("Node.js", "node"),
 ];
 
 fn versions() -> BTreeMap<&'static str, String> {
-    let version = |program: &str| {
+    let version = |name: &str| {
+        let program = process::search(name, &[POSTGRES_FOLDER])?;
         let output = Command::new(program).arg("--version").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
+use crate::mutate::sha256;
 use crate::workspace::tree;
 
 /// The folder of the results.
@@ -125,8 +125,7 @@ fn older(root: &Path, file: &str, commit: Option<String>) -> Result<Option<Why>>
 fn other_source(root: &Path, results: &[OfSource]) -> Option<Why> {
     let is_other = |result: &&OfSource| {
         let source = fs::read(root.join(&result.file)).unwrap_or_default();
-        let hash: String = Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect();
-        hash != result.source
+        sha256(&source) != result.source
     };
     results.iter().find(is_other).map(|result| Why::OtherSource(result.file.clone()))
 }
@@ -215,7 +214,7 @@ mod tests {
     #[test]
     fn a_result_of_one_source_is_stale_once_that_is_another_one() {
         let clone = Clone::new();
-        let hash: String = Sha256::digest("1").iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = sha256(b"1");
         let result = |file: &str| format!("[{{\"file\": \"{file}\", \"source\": \"{hash}\"}}]");
         clone.write("docs/evidence/mutate.json", &result("crates/a/src/lib.rs"));
         assert_eq!(clone.stale(), [""; 0]);

@@ -188,9 +188,12 @@ pub(crate) fn redis(cpu: usize, keeping: &[&'static str]) -> Result<Recipe> {
     })
 }
 
+/// Where Debian has the programs of PostgreSQL, which are not in the path.
+pub(crate) const POSTGRES_FOLDER: &str = "/usr/lib/postgresql/15/bin";
+
 /// With its defaults, which keep every commit before it is answered.
 pub(crate) fn postgres(cpu: usize) -> Result<Recipe> {
-    let folders = ["/usr/lib/postgresql/15/bin"];
+    let folders = [POSTGRES_FOLDER];
     let postgres = program("postgres", &folders, "postgresql-15")?;
     let initdb = program("initdb", &folders, "postgresql-15")?;
     Ok(Recipe {
@@ -247,7 +250,7 @@ pub(crate) fn etcd(cpu: usize) -> Result<Recipe> {
 }
 
 /// Where the project is.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 

@@ -217,7 +217,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-fn search(name: &str, folders: &[&str]) -> Option<PathBuf> {
+/// Where a program is: in these folders, or in the path.
+pub(crate) fn search(name: &str, folders: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = folders.iter().map(PathBuf::from).chain(std::env::split_paths(&path));
     folders.map(|folder| folder.join(name)).find(|file| file.is_file())

@@ -162,8 +162,7 @@ fn shards(copy: &Copy, only: Option<&str>) -> Result<Vec<Shard<'static>>> {
             if only.is_some_and(|only| !file.contains(only)) {
                 continue;
             }
-            let source = fs::read(copy.tree.join(&file))?;
-            let source: String = Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect();
+            let source = sha256(&fs::read(copy.tree.join(&file))?);
             let parts = changes.div_ceil(AT_ONCE);
             shards.extend((1..=parts).map(|part| Shard {
                 subject,
@@ -177,6 +176,11 @@ fn shards(copy: &Copy, only: Option<&str>) -> Result<Vec<Shard<'static>>> {
         bail!("no such file is changed");
     }
     Ok(shards)
+}
+
+/// The SHA-256 of a source, as results name it.
+pub(crate) fn sha256(source: &[u8]) -> String {
+    Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The sources of a subject, relative to the tree.
