@@ -197,11 +197,6 @@ impl Clock {
         Instant::from_millis(ms.saturating_add_signed(-self.ahead()))
     }
 
-    /// What the calendar shows, whatever this clock says.
-    pub(crate) fn calendar_time(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_millis(self.calendar().min(LAST_WRITABLE_MS))
-    }
-
     /// How far the calendar is ahead of this clock.
     fn ahead(&self) -> i64 {
         let drift = self.calendar().wrapping_sub(self.system()).cast_signed();

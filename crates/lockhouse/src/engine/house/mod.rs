@@ -67,7 +67,7 @@ impl House {
     }
 
     fn with_clock(bounds: Bounds, clock: Clock) -> Self {
-        let marks = Marks::at(clock.calendar_time());
+        let marks = Marks::at(clock.wall(clock.now()));
         let environment = Environment::in_memory(bounds, clock);
         Self::with(environment, None, Recovery::default(), marks)
     }

@@ -39,7 +39,7 @@ pub(super) struct Restoring<'a> {
 
 impl<'a> Restoring<'a> {
     pub(super) fn new(clock: &'a Clock, limits: Limits) -> Self {
-        let (buckets, marks) = (Vec::new(), Marks::at(clock.calendar_time()));
+        let (buckets, marks) = (Vec::new(), Marks::at(clock.wall(clock.now())));
         Self { clock, now: clock.now(), limits, buckets, marks, mark_rows: 0, damage: None }
     }
 
