@@ -29,7 +29,7 @@ pub enum ClaimError {
     AlreadyAssigned(Box<Assignment>),
     /// There is no current claim, and the resource is not assigned by another: the claim has ended, was
     /// released, or was made final.
-    #[error("the claim has expired")]
+    #[error("the claim does not stand any more: it has expired, was released or was made final")]
     ClaimExpired,
     /// Another claim stands, with another token, or the resource is assigned by one.
     #[error("the claim is lost: {}", to_whom(assigned.as_deref()))]

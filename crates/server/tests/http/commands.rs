@@ -125,6 +125,11 @@ fn a_claim_is_made_renewed_finalized_and_its_assignment_listed_and_deleted() {
     let assigned = shell.json(&["finalize", "seat/1", &token, "--json"]);
     assert_eq!((&assigned["resource"], &assigned["claimant"]), (&json!("seat/1"), &json!("Anna")));
     assert_eq!(shell.json(&["assignments", "--json"]), json!([assigned]));
+    // A claim that was made final is not said to have expired.
+    for what in ["release", "renew"] {
+        let (code, _, stderr) = shell.output(&[what, "seat/1", &token]);
+        assert!(code == 76 && stderr.contains("or was made final"), "{what}: {stderr}");
+    }
     assert_eq!(shell.ok(&["assignments", "--prefix", "row/"]), "");
     assert_eq!(shell.code(&["claim", "seat/1", "--claimant", "Bob"]), 75);
     for was in [true, false] {
