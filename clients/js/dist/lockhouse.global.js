@@ -459,69 +459,6 @@
     return new ProtocolError(`${String(frame.type)}: ${field} is missing or has an impossible value`);
   }
 
-  // src/lease.ts
-  var SAFETY = 0.9;
-  var Lease = class _Lease {
-    #leaseMs = 0;
-    #credentialMs = Number.POSITIVE_INFINITY;
-    #confirmed;
-    #hello;
-    /** The hello since which the credential is good for `#credentialMs`. */
-    #admitted;
-    #answers = [];
-    /** Notes that a hello is sent now. */
-    helloSent() {
-      this.#hello = now();
-    }
-    /** The welcome confirms the hello, and gives the time that the credential is still good, if it has an end. */
-    welcomed(leaseMs, credentialMs = Number.POSITIVE_INFINITY) {
-      this.#leaseMs = leaseMs;
-      this.#credentialMs = credentialMs;
-      this.#confirmed = this.#admitted = this.#hello;
-      this.#answers = [];
-    }
-    /** Notes that the answer to ping `n` is sent now. */
-    answerSent(n) {
-      this.#answers.push({ n, at: now() });
-    }
-    /** The server has received the answer to ping `n`, and those before it. */
-    answered(n) {
-      let confirmed;
-      while (this.#answers[0] && this.#answers[0].n <= n) confirmed = this.#answers.shift();
-      if (confirmed) this.#confirmed = confirmed.at;
-    }
-    /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
-    remainingMs() {
-      const since = this.#confirmed;
-      return since ? Math.min(this.#leaseMs * SAFETY - elapsedMs(since), this.#credentialLeftMs()) : 0;
-    }
-    /**
-     * What the deadline, once it has passed, takes the locks for: it is that of the lease, or the credential's
-     * end.
-     */
-    loss() {
-      return this.#credentialLeftMs() <= 0 ? "denied" : "expired";
-    }
-    #credentialLeftMs() {
-      return this.#admitted ? this.#credentialMs - elapsedMs(this.#admitted) : Number.POSITIVE_INFINITY;
-    }
-    /**
-     * The lease of the session that the latest hello has brought in place of this one's; it begins with its
-     * welcome.
-     */
-    successor() {
-      const next = new _Lease();
-      next.#hello = this.#hello;
-      return next;
-    }
-  };
-  function now() {
-    return { monotonicMs: performance.now(), wallMs: Date.now() };
-  }
-  function elapsedMs(since) {
-    return Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);
-  }
-
   // src/names.ts
   function isReserved(name) {
     return name.charCodeAt(0) === 45;
@@ -681,6 +618,71 @@
     return Object.fromEntries(entries);
   }
 
+  // src/lease.ts
+  var SAFETY = 0.9;
+  var Lease = class _Lease {
+    #leaseMs = 0;
+    #credentialMs = Number.POSITIVE_INFINITY;
+    #confirmed;
+    #hello;
+    /** The hello since which the credential is good for `#credentialMs`. */
+    #admitted;
+    #answers = [];
+    /** Notes that a hello is sent now. */
+    helloSent() {
+      this.#hello = now();
+    }
+    /** The welcome confirms the hello, and gives the time that the credential is still good, if it has an end. */
+    welcomed(leaseMs, credentialMs = Number.POSITIVE_INFINITY) {
+      this.#leaseMs = leaseMs;
+      this.#credentialMs = credentialMs;
+      this.#confirmed = this.#admitted = this.#hello;
+      this.#answers = [];
+    }
+    /** Notes that the answer to ping `n` is sent now. */
+    answerSent(n) {
+      this.#answers.push({ n, at: now() });
+    }
+    /** The server has received the answer to ping `n`, and those before it. */
+    answered(n) {
+      let confirmed;
+      while (this.#answers[0] && this.#answers[0].n <= n) confirmed = this.#answers.shift();
+      if (confirmed) this.#confirmed = confirmed.at;
+    }
+    /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
+    remainingMs() {
+      const since = this.#confirmed;
+      return since ? Math.min(this.#leaseMs * SAFETY - elapsedMs(since), this.#credentialLeftMs()) : 0;
+    }
+    /**
+     * What the deadline, once it has passed, takes the locks for: it is that of the lease, or the credential's
+     * end.
+     */
+    loss() {
+      return this.#credentialLeftMs() <= 0 ? "denied" : "expired";
+    }
+    #credentialLeftMs() {
+      const since = this.#admitted;
+      if (!since || this.#credentialMs === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
+      return this.#credentialMs - elapsedMs(since);
+    }
+    /**
+     * The lease of the session that the latest hello has brought in place of this one's; it begins with its
+     * welcome.
+     */
+    successor() {
+      const next = new _Lease();
+      next.#hello = this.#hello;
+      return next;
+    }
+  };
+  function now() {
+    return { monotonicMs: performance.now(), wallMs: Date.now() };
+  }
+  function elapsedMs(since) {
+    return Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);
+  }
+
   // src/webidl.ts
   function defineAccessor(prototype, name, get) {
     Object.defineProperty(get, "name", { value: `get ${name}`, configurable: true });
@@ -728,8 +730,9 @@
     mode;
     /** What proves the grant to a later epoch of the server, if it may be proved. */
     ticket;
-    /** From when on its longest hold counts. */
-    grantedAt = now();
+    #maxHoldMs;
+    /** From when on its longest hold counts, if it has one. */
+    #grantedAt;
     #token;
     /** Ends the hold here if it is over by a deadline. */
     #check;
@@ -739,9 +742,11 @@
     /** What the signal is aborted with: the loss of this lock, or of one that it is of no use without. */
     #abortReason;
     #controller;
-    constructor(name, mode, token, ticket, check) {
+    constructor({ name, mode, maxHold }, token, ticket, check) {
       this.name = name;
       this.mode = mode;
+      this.#maxHoldMs = maxHold;
+      this.#grantedAt = maxHold === void 0 ? void 0 : now();
       this.ticket = ticket;
       this.#token = token;
       this.#check = check;
@@ -749,6 +754,11 @@
     /** The error of the loss, once the lock is lost. */
     get loss() {
       return this.#loss;
+    }
+    /** Milliseconds that are left of its longest hold, if it has one; not positive once that is over. */
+    leftMs() {
+      if (this.#maxHoldMs === void 0 || !this.#grantedAt) return void 0;
+      return this.#maxHoldMs - elapsedMs(this.#grantedAt);
     }
     get token() {
       this.#check();
@@ -953,6 +963,7 @@
   var BRISK_MS = 0.5;
   var QUIET_MICROTASKS = 8;
   var LONGEST_MICROTASKS = 64;
+  var MICROTASKS_PER_LOOK = 4;
   var COMPANY_MS = 1;
   var COMPANY_TURNS = 64;
   var Batch = class {
@@ -1024,6 +1035,10 @@
     get #isBrisk() {
       return this.#briskTurns >= BRISK_TURNS;
     }
+    /** Whether the frames have waited no longer than they may. */
+    #isTimely(nowMs) {
+      return nowMs - this.#sinceMs < COMPANY_MS;
+    }
     #wait() {
       if (this.#quiet === 0) {
         queueMicrotask(this.#pass);
@@ -1034,20 +1049,19 @@
     #pass = () => {
       this.#quiet -= 1;
       this.#left -= 1;
-      const nowMs = performance.now();
-      const isTimely = nowMs - this.#sinceMs < COMPANY_MS;
       if (this.#quiet > 0 && this.#left > 0) {
-        if (!isTimely) this.flush();
+        if (this.#left % MICROTASKS_PER_LOOK === 0 && !this.#isTimely(performance.now())) this.flush();
         queueMicrotask(this.#pass);
         return;
       }
       this.#quiet = 0;
+      const nowMs = performance.now();
       if (this.#isPage && this.#isTurn) {
         this.#briskTurns = nowMs - this.#turnBeganMs < BRISK_MS ? this.#briskTurns + 1 : 0;
         this.#waitedTurns += 1;
       }
       this.#isTurn = false;
-      const mayWait = this.#isBrisk && isTimely && this.#waitedTurns < COMPANY_TURNS;
+      const mayWait = this.#isBrisk && this.#isTimely(nowMs) && this.#waitedTurns < COMPANY_TURNS;
       if (mayWait && this.#user.hasCompany()) return;
       this.flush();
     };
@@ -1760,8 +1774,9 @@
   };
   var scheduleTask = pickScheduler();
   function pickScheduler() {
-    const scope2 = globalThis;
-    if (typeof scope2.setImmediate === "function") return scope2.setImmediate;
+    const { setImmediate, scheduler } = globalThis;
+    if (typeof setImmediate === "function") return setImmediate;
+    if (typeof scheduler?.postTask === "function") return (task) => scheduler.postTask?.(task);
     let channel;
     const tasks = [];
     return (task) => {
@@ -1965,8 +1980,8 @@
       }
       request.unwatch?.();
       const { ask, runInContext } = request;
-      const { name, mode, callback, wrap } = ask;
-      const hold = new Hold(name, mode, token, ticket, () => this.#isOver(request, hold));
+      const { callback, wrap } = ask;
+      const hold = new Hold(ask, token, ticket, () => this.#isOver(request, hold));
       request.hold = hold;
       publish("grant", () => targetOf(ask));
       const waiting = new Promise((resolve) => resolve(runInContext(() => callback(wrap(hold)))));
@@ -1998,9 +2013,9 @@
     /** Whether the lock is lost; it is lost here if its longest hold is over, whatever the server says. */
     #isOver(request, hold) {
       if (this.#isOverdue() || hold.loss) return true;
-      const { maxHold } = request.ask;
+      const leftMs = hold.leftMs();
       const isOpen = this.#open.get(request.id) === request;
-      if (!isOpen || maxHold === void 0 || elapsedMs(hold.grantedAt) < maxHold) return false;
+      if (!isOpen || leftMs === void 0 || leftMs > 0) return false;
       this.#postRelease(request.id);
       this.#reportLoss([request], "expired");
       return true;
@@ -2081,7 +2096,8 @@
     }
     #reclaim({ id, ask }, hold) {
       if (this.#isOverdue() || hold.loss) return;
-      const maxHold = ask.maxHold === void 0 ? void 0 : Math.max(1, Math.ceil(ask.maxHold - elapsedMs(hold.grantedAt)));
+      const leftMs = hold.leftMs();
+      const maxHold = leftMs === void 0 ? void 0 : Math.max(1, Math.ceil(leftMs));
       this.#session.post(reclaimBody(id, this.#number, { ...ask, maxHold }, hold.token, hold.ticket ?? ""));
     }
     /** The session is over, but a new server lets its locks be reclaimed: those that cannot be are lost. */

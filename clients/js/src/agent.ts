@@ -3,7 +3,7 @@ import { abortBody, type Identity, joinBody, queryBody, reclaimBody, releaseBody
 import { domError, type LossReason, quotaExceeded, type RefusalDetail, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
 import type { Keys } from './key.js';
-import { elapsedMs, type Lease } from './lease.js';
+import type { Lease } from './lease.js';
 import { clientClosed, Hold, type Lock } from './lock.js';
 import { utf8Length } from './names.js';
 import { captureContext, publish } from './node.js';
@@ -283,8 +283,8 @@ export class Agent {
     }
     request.unwatch?.();
     const { ask, runInContext } = request;
-    const { name, mode, callback, wrap } = ask;
-    const hold = new Hold(name, mode, token, ticket, () => this.#isOver(request, hold));
+    const { callback, wrap } = ask;
+    const hold = new Hold(ask, token, ticket, () => this.#isOver(request, hold));
     request.hold = hold;
     publish('grant', () => targetOf(ask));
     const waiting = new Promise<unknown>((resolve) => resolve(runInContext(() => callback(wrap(hold)))));
@@ -319,9 +319,9 @@ export class Agent {
   /** Whether the lock is lost; it is lost here if its longest hold is over, whatever the server says. */
   #isOver(request: Request, hold: Hold): boolean {
     if (this.#isOverdue() || hold.loss) return true;
-    const { maxHold } = request.ask;
+    const leftMs = hold.leftMs();
     const isOpen = this.#open.get(request.id) === request;
-    if (!isOpen || maxHold === undefined || elapsedMs(hold.grantedAt) < maxHold) return false;
+    if (!isOpen || leftMs === undefined || leftMs > 0) return false;
     this.#postRelease(request.id);
     this.#reportLoss([request], 'expired');
     return true;
@@ -413,8 +413,8 @@ export class Agent {
 
   #reclaim({ id, ask }: Request, hold: Hold): void {
     if (this.#isOverdue() || hold.loss) return;
-    const maxHold =
-      ask.maxHold === undefined ? undefined : Math.max(1, Math.ceil(ask.maxHold - elapsedMs(hold.grantedAt)));
+    const leftMs = hold.leftMs();
+    const maxHold = leftMs === undefined ? undefined : Math.max(1, Math.ceil(leftMs));
     this.#session.post(reclaimBody(id, this.#number, { ...ask, maxHold }, hold.token, hold.ticket ?? ''));
   }
 

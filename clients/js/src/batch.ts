@@ -14,6 +14,8 @@ const BRISK_MS = 0.5;
 const QUIET_MICROTASKS = 8;
 /** How many microtasks a turn may have in all. */
 const LONGEST_MICROTASKS = 64;
+/** The clock is looked at in one of so many microtasks. */
+const MICROTASKS_PER_LOOK = 4;
 /** How long frames wait at most for those of callbacks that are due, and for how many of these. */
 const COMPANY_MS = 1;
 const COMPANY_TURNS = 64;
@@ -116,6 +118,11 @@ export class Batch {
     return this.#briskTurns >= BRISK_TURNS;
   }
 
+  /** Whether the frames have waited no longer than they may. */
+  #isTimely(nowMs: number): boolean {
+    return nowMs - this.#sinceMs < COMPANY_MS;
+  }
+
   #wait(): void {
     if (this.#quiet === 0) {
       queueMicrotask(this.#pass);
@@ -127,21 +134,20 @@ export class Batch {
   readonly #pass = (): void => {
     this.#quiet -= 1;
     this.#left -= 1;
-    const nowMs = performance.now();
-    const isTimely = nowMs - this.#sinceMs < COMPANY_MS;
     if (this.#quiet > 0 && this.#left > 0) {
       // A microtask may have taken long.
-      if (!isTimely) this.flush();
+      if (this.#left % MICROTASKS_PER_LOOK === 0 && !this.#isTimely(performance.now())) this.flush();
       queueMicrotask(this.#pass);
       return;
     }
     this.#quiet = 0;
+    const nowMs = performance.now();
     if (this.#isPage && this.#isTurn) {
       this.#briskTurns = nowMs - this.#turnBeganMs < BRISK_MS ? this.#briskTurns + 1 : 0;
       this.#waitedTurns += 1;
     }
     this.#isTurn = false;
-    const mayWait = this.#isBrisk && isTimely && this.#waitedTurns < COMPANY_TURNS;
+    const mayWait = this.#isBrisk && this.#isTimely(nowMs) && this.#waitedTurns < COMPANY_TURNS;
     if (mayWait && this.#user.hasCompany()) return;
     this.flush();
   };

@@ -2,9 +2,16 @@
 
 import { broken } from './checks.js';
 import { domError, type LockLostError, type LossReason, lockLost } from './errors.js';
-import { type Mark, now } from './lease.js';
+import { elapsedMs, type Mark, now } from './lease.js';
 import type { LockMode } from './types.js';
 import { repeatMembers } from './webidl.js';
+
+/** What is held, and how long at most, in milliseconds. */
+interface Held {
+  readonly name: string;
+  readonly mode: LockMode;
+  readonly maxHold: number | undefined;
+}
 
 /** The granted state of one request, shared by all Lock objects that stand for it. */
 export class Hold {
@@ -12,8 +19,9 @@ export class Hold {
   readonly mode: LockMode;
   /** What proves the grant to a later epoch of the server, if it may be proved. */
   ticket: string | undefined;
-  /** From when on its longest hold counts. */
-  readonly grantedAt: Mark = now();
+  readonly #maxHoldMs: number | undefined;
+  /** From when on its longest hold counts, if it has one. */
+  readonly #grantedAt: Mark | undefined;
   readonly #token: number;
   /** Ends the hold here if it is over by a deadline. */
   readonly #check: () => void;
@@ -24,9 +32,11 @@ export class Hold {
   #abortReason: LockLostError | undefined;
   #controller: AbortController | undefined;
 
-  constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, check: () => void) {
+  constructor({ name, mode, maxHold }: Held, token: number, ticket: string | undefined, check: () => void) {
     this.name = name;
     this.mode = mode;
+    this.#maxHoldMs = maxHold;
+    this.#grantedAt = maxHold === undefined ? undefined : now();
     this.ticket = ticket;
     this.#token = token;
     this.#check = check;
@@ -35,6 +45,12 @@ export class Hold {
   /** The error of the loss, once the lock is lost. */
   get loss(): LockLostError | undefined {
     return this.#loss;
+  }
+
+  /** Milliseconds that are left of its longest hold, if it has one; not positive once that is over. */
+  leftMs(): number | undefined {
+    if (this.#maxHoldMs === undefined || !this.#grantedAt) return undefined;
+    return this.#maxHoldMs - elapsedMs(this.#grantedAt);
   }
 
   get token(): number {

@@ -1,7 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { type LockLostError, type LossReason } from './errors.js';
-import { type Mark } from './lease.js';
 import type { LockMode } from './types.js';
+/** What is held, and how long at most, in milliseconds. */
+interface Held {
+    readonly name: string;
+    readonly mode: LockMode;
+    readonly maxHold: number | undefined;
+}
 /** The granted state of one request, shared by all Lock objects that stand for it. */
 export declare class Hold {
     #private;
@@ -9,13 +14,13 @@ export declare class Hold {
     readonly mode: LockMode;
     /** What proves the grant to a later epoch of the server, if it may be proved. */
     ticket: string | undefined;
-    /** From when on its longest hold counts. */
-    readonly grantedAt: Mark;
     /** Called with the error of the loss, once it is announced. */
     onloss: ((loss: LockLostError) => void) | undefined;
-    constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, check: () => void);
+    constructor({ name, mode, maxHold }: Held, token: number, ticket: string | undefined, check: () => void);
     /** The error of the loss, once the lock is lost. */
     get loss(): LockLostError | undefined;
+    /** Milliseconds that are left of its longest hold, if it has one; not positive once that is over. */
+    leftMs(): number | undefined;
     get token(): number;
     get signal(): AbortSignal;
     /** Notes the loss, and returns its error. No listener is notified yet. */
@@ -80,3 +85,4 @@ export declare class AcquiredLock extends HeldLock {
 }
 /** The error with which a pending request ends when its client is closed. */
 export declare function clientClosed(): DOMException;
+export {};

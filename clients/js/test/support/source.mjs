@@ -3,7 +3,8 @@
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-export async function importSource(name) {
+/** Instances of other names are evaluated anew. */
+export async function importSource(name, instance = '') {
   const { outputFiles } = await build({
     entryPoints: [fileURLToPath(new URL(`../../src/${name}.ts`, import.meta.url))],
     bundle: true,
@@ -11,5 +12,6 @@ export async function importSource(name) {
     target: 'es2022',
     write: false,
   });
-  return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`);
+  const code = Buffer.from(outputFiles[0].contents).toString('base64');
+  return import(`data:text/javascript;base64,${code}#${instance}`);
 }
