@@ -123,7 +123,7 @@ impl State {
         }
         self.handle(now, Command::Close);
         self.durability = Durability::Lost(why);
-        self.wakeups.wakers.extend(self.waiters.wake_all());
+        self.wakeups.add_all(self.waiters.wake_all());
         self.wakeups.listeners.extend(self.waiters.lose_all());
         let mut notified = HashSet::new();
         for inbox in self.inboxes.clone().iter().flatten() {
@@ -140,7 +140,7 @@ impl State {
         if let Durability::Durable(_) = self.durability {
             self.handle(now, Command::Close);
             self.durability = Durability::Closed;
-            self.wakeups.wakers.extend(self.waiters.wake_all());
+            self.wakeups.add_all(self.waiters.wake_all());
         }
         self.outbox.fenced()
     }

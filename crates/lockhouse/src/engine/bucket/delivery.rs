@@ -327,10 +327,10 @@ impl State {
             Deferred::Port { inbox, notice, .. } => self.announce(&inbox, notice),
             Deferred::Grant { request, token } => {
                 let is_held = self.manager.status(request) != RequestStatus::Ended;
-                self.wakeups.wakers.extend(self.waiters.granted(request, token, is_held));
+                self.wakeups.add(self.waiters.granted(request, token, is_held));
             }
             Deferred::Refusal { request, refusal } => {
-                self.wakeups.wakers.extend(self.waiters.refused(request, refusal));
+                self.wakeups.add(self.waiters.refused(request, refusal));
             }
             Deferred::Reply { .. } => return Some(deferred),
         }

@@ -300,7 +300,7 @@ impl State {
             && !matches!(self.inboxes.get(agent.slot()), Some(Some(_)))
         {
             // By far the most.
-            self.wakeups.wakers.extend(self.waiters.granted(request, token, true));
+            self.wakeups.add(self.waiters.granted(request, token, true));
             return;
         }
         self.deliver_rarer(effect);
@@ -343,7 +343,7 @@ impl State {
         let Self { manager, waiters, wakeups, .. } = self;
         for request in manager.requests_of(agent) {
             wakeups.listeners.extend(waiters.not_listened_to(request));
-            wakeups.wakers.extend(waiters.forget(request));
+            wakeups.add(waiters.forget(request));
         }
     }
 }

@@ -8,22 +8,39 @@ use tokio::sync::{Notify, watch};
 /// Wakers to be woken: a waker may come back for the mutex.
 #[derive(Debug, Default)]
 pub(super) struct Wakeups {
-    /// The wakers of futures and ports.
-    pub(super) wakers: Vec<Waker>,
+    /// The first waker of a future or a port: most commands wake no more than one task.
+    first: Option<Waker>,
+    /// The other wakers.
+    others: Vec<Waker>,
     /// The guards that listen for a loss.
     pub(super) listeners: Vec<Arc<Notify>>,
 }
 
 impl Wakeups {
-    /// Takes them out, if there are any: most commands wake no task.
+    #[inline]
+    pub(super) fn add(&mut self, waker: Option<Waker>) {
+        if self.first.is_none() {
+            self.first = waker;
+        } else {
+            self.others.extend(waker);
+        }
+    }
+
+    pub(super) fn add_all(&mut self, wakers: Vec<Waker>) {
+        wakers.into_iter().for_each(|waker| self.add(Some(waker)));
+    }
+
+    /// Takes them out, if there are any.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Self> {
-        let is_empty = self.wakers.is_empty() && self.listeners.is_empty();
+        let is_empty = self.first.is_none() && self.listeners.is_empty();
         if is_empty { None } else { Some(std::mem::take(self)) }
     }
 
+    #[inline]
     pub(super) fn run(self) {
-        self.wakers.into_iter().for_each(Waker::wake);
+        self.first.into_iter().for_each(Waker::wake);
+        self.others.into_iter().for_each(Waker::wake);
         self.listeners.iter().for_each(|listener| listener.notify_waiters());
     }
 }

@@ -26,7 +26,7 @@ impl State {
         let Announcements { count, left } = &mut self.announcements;
         if left.is_empty() && *count < ANNOUNCED_AT_ONCE {
             *count += 1;
-            self.wakeups.wakers.extend(inbox.push(notice));
+            self.wakeups.add(inbox.push(notice));
         } else {
             left.push_back((inbox.clone(), notice));
         }
@@ -38,7 +38,7 @@ impl State {
         let part = left.len().min(ANNOUNCED_AT_ONCE - *count);
         *count += part;
         for (inbox, notice) in left.drain(..part) {
-            self.wakeups.wakers.extend(inbox.push(notice));
+            self.wakeups.add(inbox.push(notice));
         }
         if left.is_empty() {
             // A crowd leaves much memory behind.
