@@ -1,10 +1,12 @@
 //! A client of the HTTP API that does one thing after another.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::sleep;
 
 use crate::server::codec::claims::{Answer, field, post};
 
@@ -64,7 +66,18 @@ impl Caller {
         Ok(())
     }
 
+    /// The answer. A server that refuses for a while is asked again when it says, as client libraries do.
     async fn call(&mut self, path: &str, more: &str, body: &str) -> Result<(u64, Vec<u8>)> {
+        loop {
+            let (status, answer) = self.call_once(path, more, body).await?;
+            match retry_after(&answer).filter(|_| status == 503) {
+                Some(pause) => sleep(pause).await,
+                None => return Ok((status, answer)),
+            }
+        }
+    }
+
+    async fn call_once(&mut self, path: &str, more: &str, body: &str) -> Result<(u64, Vec<u8>)> {
         self.out.clear();
         let path = format!("/v1/buckets/default/{path}");
         post(&self.host, &path, more, body.as_bytes(), &mut self.out);
@@ -77,4 +90,10 @@ impl Caller {
             }
         }
     }
+}
+
+fn retry_after(body: &[u8]) -> Option<Duration> {
+    let text = std::str::from_utf8(field(body, b"\"retryAfterMs\":")?).ok()?;
+    let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok().map(Duration::from_millis)
 }
