@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
 mod bench;
+mod conformance;
 mod fix;
 mod fuzz;
 mod lab;
@@ -53,6 +54,8 @@ enum Command {
     Fix(fix::Args),
     /// Measure the house: files, circles, functions, comments
     Measure(measure::Args),
+    /// Try the promises of every store on a real database
+    Conformance(conformance::Args),
     /// Join docs/requirements.md with the tests that ran
     Requirements(requirements::Args),
     /// Plant each bug of tests/mutants in a copy of the tree; its ring must catch it
@@ -100,6 +103,7 @@ pub fn run() -> ExitCode {
         Command::Verify => verify::run(),
         Command::Fix(args) => fix::run(&args),
         Command::Measure(args) => measure::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Requirements(args) => requirements::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Mutate(args) => mutate::run(&args),

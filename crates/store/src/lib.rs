@@ -17,6 +17,10 @@
 //! |---|---|---|
 //! | [`MemoryStore`] | tests, programs without durable state | nothing |
 #![cfg_attr(feature = "sqlite", doc = "| [`SqliteStore`] | one machine | `kill -9` and the loss of power |")]
+#![cfg_attr(
+    feature = "postgres",
+    doc = "| [`PostgresStore`] | several machines | whatever the database survives |"
+)]
 //!
 //! Authors of another store run the suite of the feature `conformance` over it. Beside the suite is a store
 //! that fails by a seed.
@@ -30,10 +34,16 @@ mod fault;
 mod leap;
 mod memory;
 mod port;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod recovered;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod state;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod values;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod void_locks;
 mod writer_state;
 
 pub use batch::{CommitBatch, CommitOutcome, MarkOf, Scope, Slot, TokenMark, Write, WriterId};
@@ -45,6 +55,8 @@ pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
 pub use memory::MemoryBackup;
 pub use memory::MemoryStore;
 pub use port::{Store, StoreFuture};
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOpenError, PostgresOptions, PostgresStore};
 pub use recovered::{Opened, RecoveredRow, SecretKey};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{DatabaseFile, RestoreError, Restored, SqliteOpenError, SqliteStore, restore};

@@ -1,4 +1,4 @@
-//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, strace,
+//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, PgBouncer, strace,
 //! valgrind.
 
 use std::fs;
@@ -15,7 +15,7 @@ const NODE_MAJOR: u32 = 20;
 
 /// Installs missing tools, or says how to.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    println!("── setup    Node, Chromium, PostgreSQL, strace, valgrind, npm packages");
+    println!("── setup    Node, Chromium, PostgreSQL, PgBouncer, strace, valgrind, npm packages");
     browser(root)?;
     postgres()?;
     strace()?;
@@ -52,14 +52,17 @@ fn chromium() -> Result<()> {
     install("chromium", "the browser tests need it", "chromium")
 }
 
-/// The tests start servers of their own; the one that Debian sets up is not used.
-fn postgres() -> Result<()> {
+/// The tests start servers of their own; the ones that Debian sets up are not used.
+pub(crate) fn postgres() -> Result<()> {
     let debian = Path::new(POSTGRES_PROGRAMS);
     let there = |program: &str| debian.join(program).is_file() || shell::exists(program);
-    if there("postgres") && there("initdb") {
+    if !there("postgres") || !there("initdb") {
+        install("postgres", "the tests of the store and of the fence need it", "postgresql-15")?;
+    }
+    if shell::exists("pgbouncer") {
         return Ok(());
     }
-    install("postgres", "the tests of the fence need it", "postgresql-15")
+    install("pgbouncer", "the tests of the store need it", "pgbouncer")
 }
 
 /// Where Debian puts what a server needs; not on the path.

@@ -4,5 +4,6 @@
 
 mod oracle;
 mod postgres;
+#[path = "../../../../tests/support/postgres.rs"]
 mod server;
 mod sqlite;

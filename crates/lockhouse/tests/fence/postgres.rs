@@ -16,7 +16,7 @@ type Passed = Result<(), FenceError<tokio_postgres::Error>>;
 
 /// A server with the tables of the fence and of the application.
 async fn shop() -> (Server, Client) {
-    let server = Server::start();
+    let server = Server::start(&["fsync=off"]);
     let db = server.connect().await;
     postgres::create_table(&db).await.unwrap();
     postgres::create_table(&db).await.unwrap();

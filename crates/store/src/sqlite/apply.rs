@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use lockhouse_core::{
-    AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId,
-    OwnerRecord, VoidLocks,
+    AssignmentRecord, Change, ClaimRecord, LockRecord, NameBuf, OwnerId, OwnerRecord, VoidLocks,
 };
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::history::{self, AddedRows};
 use super::statements::Statements;
 use super::voided;
+use crate::values::{self, bits, bytes, number, number_of, wall, word};
 use crate::writer_state::WriterState;
 use crate::{CommitBatch, CommitOutcome, MarkOf, Opened, Scope, SecretKey, Slot, TokenMark, Write, WriterId};
 
@@ -119,7 +119,7 @@ impl Writes<'_, '_> {
             }
             Change::OwnerEnded { owner, names, reason, at } => {
                 for name in names {
-                    history.lock_ended(name, *owner, history::with_owner(*reason), *at)?;
+                    history.lock_ended(name, *owner, values::with_owner(*reason), *at)?;
                     self.unlock(bucket, name, *owner)?;
                 }
                 history.owner_ended(*owner, *reason, *at)?;
@@ -132,7 +132,7 @@ impl Writes<'_, '_> {
                 self.lock(bucket, record)
             }
             Change::Unlocked { name, owner, reason, at, .. } => {
-                history.lock_ended(name, *owner, history::of_lock(*reason), *at)?;
+                history.lock_ended(name, *owner, values::of_lock(*reason), *at)?;
                 self.unlock(bucket, name, *owner)
             }
             Change::LocksVoided { owner, which, at } => {
@@ -147,7 +147,7 @@ impl Writes<'_, '_> {
                 self.claim(bucket, record)
             }
             Change::Unclaimed { name, reason, at, .. } => {
-                history.claim_ended(name, history::of_claim(*reason), *at)?;
+                history.claim_ended(name, values::of_claim(*reason), *at)?;
                 self.unclaim(bucket, name)
             }
             Change::Assigned(record) => {
@@ -262,33 +262,5 @@ impl Writes<'_, '_> {
 
     fn run(&self, sql: &'static str, params: impl Params) -> rusqlite::Result<()> {
         self.statements.run(sql, params).map(drop)
-    }
-}
-
-/// SQLite's integers are signed; the bits are the same.
-pub(crate) fn bits(number: u64) -> i64 {
-    number as i64
-}
-
-pub(crate) fn number(bits: i64) -> u64 {
-    bits as u64
-}
-
-pub(crate) fn wall(instant: Instant) -> i64 {
-    bits(instant.as_millis())
-}
-
-pub(crate) fn number_of(token: FencingToken) -> i64 {
-    bits(token.get())
-}
-
-pub(crate) fn bytes(name: &NameBuf) -> &[u8] {
-    name.as_name().as_wtf8()
-}
-
-pub(crate) fn word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Exclusive => "exclusive",
-        Mode::Shared => "shared",
     }
 }

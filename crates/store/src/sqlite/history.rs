@@ -4,14 +4,13 @@
 use std::cell::Cell;
 
 use lockhouse_core::{
-    AssignmentRecord, ClaimEnd, ClaimRecord, Instant, LockEnd, LockRecord, NameBuf, OwnerEnd, OwnerId,
-    OwnerRecord,
+    AssignmentRecord, ClaimRecord, Instant, LockRecord, NameBuf, OwnerEnd, OwnerId, OwnerRecord,
 };
 use rusqlite::{Params, params};
 
-use super::apply::{bits, bytes, number_of, wall, word};
 use super::statements::Statements;
 use crate::Scope;
+use crate::values::{bits, bytes, number_of, of_owner, wall, word};
 
 /// How many rows are retained; the oldest are deleted.
 pub(crate) const ROWS: u64 = 100_000;
@@ -147,39 +146,5 @@ impl Writer<'_, '_> {
         let added = self.statements.run(sql, params)?;
         self.rows.0.set(self.rows.0.get() + added as u64);
         Ok(())
-    }
-}
-
-pub(crate) fn of_lock(why: LockEnd) -> &'static str {
-    match why {
-        LockEnd::Released => "released",
-        LockEnd::Undone => "undone",
-        LockEnd::Stolen => "stolen",
-        LockEnd::WithOwner(why) => with_owner(why),
-    }
-}
-
-pub(crate) fn of_claim(why: ClaimEnd) -> &'static str {
-    match why {
-        ClaimEnd::Released => "released",
-        ClaimEnd::Expired => "expired",
-        ClaimEnd::Stolen => "stolen",
-    }
-}
-
-pub(crate) fn of_owner(why: OwnerEnd) -> &'static str {
-    match why {
-        OwnerEnd::Ended => "ended",
-        OwnerEnd::Expired => "expired",
-        OwnerEnd::Overdue => "overdue",
-    }
-}
-
-/// Why the locks of an owner end with it.
-pub(crate) fn with_owner(why: OwnerEnd) -> &'static str {
-    match why {
-        OwnerEnd::Ended => "owner ended",
-        OwnerEnd::Expired => "owner expired",
-        OwnerEnd::Overdue => "owner overdue",
     }
 }

@@ -4,15 +4,15 @@ use std::mem;
 use std::sync::Arc;
 
 use lockhouse_core::{
-    AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, Name, NameBuf, OwnerId,
-    OwnerRecord, SecretSeed,
+    AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, NameBuf, OwnerId, OwnerRecord,
+    SecretSeed,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, Row, params};
 use tokio::sync::mpsc::Sender;
 
-use super::apply::{bits, number};
 use super::voided;
+use crate::values::{self, bits, number};
 use crate::{MarkOf, RecoveredRow, Scope, TokenMark};
 
 /// How many rows are sent to the caller together.
@@ -112,11 +112,7 @@ fn lock(row: &Row<'_>) -> rusqlite::Result<Change> {
     Ok(Change::Locked(LockRecord {
         name: name(row, 0)?,
         owner: OwnerId::new(number(row.get(1)?)),
-        mode: match row.get_ref(2)?.as_str()? {
-            "exclusive" => Mode::Exclusive,
-            "shared" => Mode::Shared,
-            other => return Err(wrong(2, Type::Text, format!("{other:?} is no mode"))),
-        },
+        mode: values::mode(row.get_ref(2)?.as_str()?).map_err(|why| wrong(2, Type::Text, why))?,
         token: token(row, 3)?,
         since: instant(row, 4)?,
         metadata: row.get(5)?,
@@ -146,16 +142,11 @@ fn assignment(row: &Row<'_>) -> rusqlite::Result<Change> {
 }
 
 fn name(row: &Row<'_>, column: usize) -> rusqlite::Result<NameBuf> {
-    let bytes = row.get_ref(column)?.as_blob()?;
-    Name::from_wtf8(bytes).map(Name::to_buf).map_err(|error| wrong(column, Type::Blob, error.to_string()))
+    values::name(row.get_ref(column)?.as_blob()?).map_err(|why| wrong(column, Type::Blob, why))
 }
 
 fn token(row: &Row<'_>, column: usize) -> rusqlite::Result<FencingToken> {
-    let number = number(row.get(column)?);
-    if number == 0 || number >= FencingToken::LIMIT {
-        return Err(wrong(column, Type::Integer, format!("{number} is no fencing token")));
-    }
-    Ok(FencingToken::new(number))
+    values::token(number(row.get(column)?)).map_err(|why| wrong(column, Type::Integer, why))
 }
 
 fn instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Instant> {

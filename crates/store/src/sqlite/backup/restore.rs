@@ -9,10 +9,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
 use super::copy::copy;
-use crate::sqlite::apply::{bits, number};
 use crate::sqlite::error::{SqliteOpenError, one_line, said};
 use crate::sqlite::file::{self, Draft, LOGS, beside, pragma};
 use crate::sqlite::schema;
+use crate::values::{bits, number};
 use crate::{HighestNumbers, NoNumberLeft};
 
 /// The result of a restore.

@@ -1,4 +1,4 @@
-//! A PostgreSQL of one's own: in a folder for temporary files, reached by a socket in it, gone with the test.
+//! A PostgreSQL of one's own, for the tests of several crates: in a folder for temporary files, reached by a socket in it, gone with the test.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -15,8 +15,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Makes a cluster and starts it; returns once it takes connections.
-    pub(crate) fn start() -> Self {
+    /// Makes a cluster and starts it with these settings, such as `fsync=off`; returns once it takes
+    /// connections.
+    pub(crate) fn start(settings: &[&str]) -> Self {
         static SERVERS: AtomicU32 = AtomicU32::new(0);
         let nth = SERVERS.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("lockhouse-pg-{}-{nth}", std::process::id()));
@@ -38,12 +39,8 @@ impl Server {
         let made = initdb.arg(&data).current_dir(&folder).output().unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         let mut postgres = command("postgres", account.as_ref());
-        postgres.arg("-D").arg(&data).arg("-k").arg(&folder).args([
-            "-c",
-            "listen_addresses=",
-            "-c",
-            "fsync=off",
-        ]);
+        postgres.arg("-D").arg(&data).arg("-k").arg(&folder).args(["-c", "listen_addresses="]);
+        settings.iter().for_each(|setting| _ = postgres.args(["-c", setting]));
         let child =
             postgres.current_dir(&folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut server = Self { folder, child };
@@ -51,11 +48,19 @@ impl Server {
         server
     }
 
+    /// The folder of its data and its socket.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where it is, as clients have it.
+    pub(crate) fn address(&self) -> String {
+        format!("host={} user=postgres dbname=postgres", self.folder.to_str().unwrap())
+    }
+
     /// A new connection.
     pub(crate) async fn connect(&self) -> Client {
-        let host = self.folder.to_str().unwrap();
-        let config = format!("host={host} user=postgres dbname=postgres");
-        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(&self.address(), NoTls).await.unwrap();
         tokio::spawn(connection);
         client
     }
@@ -87,13 +92,13 @@ impl Drop for Server {
 }
 
 /// An account to run as: PostgreSQL refuses to run as root.
-struct Account {
+pub(crate) struct Account {
     user: u32,
     group: u32,
 }
 
 impl Account {
-    fn for_servers() -> Option<Self> {
+    pub(crate) fn for_servers() -> Option<Self> {
         let id = |args: &[&str]| {
             let output = Command::new("id").args(args).output().unwrap();
             String::from_utf8(output.stdout).unwrap().trim().parse::<u32>().ok()
@@ -106,7 +111,7 @@ impl Account {
     }
 }
 
-fn command(program: &str, account: Option<&Account>) -> Command {
+pub(crate) fn command(program: &str, account: Option<&Account>) -> Command {
     let debian = Path::new("/usr/lib/postgresql/15/bin").join(program);
     let mut command = if debian.is_file() { Command::new(debian) } else { Command::new(program) };
     command.env("LC_ALL", "C");

@@ -1,0 +1,150 @@
+//! The errors of PostgreSQL, and what they say of a statement.
+
+use std::error::Error as _;
+
+use thiserror::Error;
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+use crate::{Fatal, StoreUnavailable};
+
+/// Why a store in PostgreSQL could not be opened. Nothing was changed then.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PostgresOpenError {
+    /// The address is none.
+    #[error("{why}; an address is like postgres://USER@HOST:PORT/DATABASE")]
+    Address {
+        /// What is wrong with it. No part of the address is repeated, as it may have a password.
+        why: Box<str>,
+    },
+    /// An option is out of its range.
+    #[error("{option} is {value}, but has to be {rule}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// The value that was given.
+        value: Box<str>,
+        /// Its range.
+        rule: &'static str,
+    },
+    /// The server cannot be reached, or refuses us.
+    #[error("{place} cannot be used: {why}")]
+    Away {
+        /// The place of the store.
+        place: Box<str>,
+        /// The message of the server or the system.
+        why: Box<str>,
+    },
+    /// The account lacks a right.
+    #[error(
+        "{place} cannot be used: {why}; the account needs CREATE on the database, or a schema of its own"
+    )]
+    Rights {
+        /// The place of the store.
+        place: Box<str>,
+        /// The message of the server.
+        why: Box<str>,
+    },
+    /// The server is too old.
+    #[error("{place} is PostgreSQL {found}, and the oldest that will do is {oldest}")]
+    TooOld {
+        /// The place of the store.
+        place: Box<str>,
+        /// Its version.
+        found: i32,
+        /// The oldest version.
+        oldest: i32,
+    },
+    /// The server does not sync its disk: a loss of power would lose or damage what it has acknowledged.
+    #[error("{place} has fsync=off, so that nothing survives a loss of power; set fsync=on")]
+    NoSync {
+        /// The place of the store.
+        place: Box<str>,
+    },
+    /// The schema belongs to something else.
+    #[error("{place} has tables, but none of lockhouse; name another schema")]
+    NotOurs {
+        /// The place of the store.
+        place: Box<str>,
+    },
+    /// The schema is of a later version.
+    #[error(
+        "{place} has version {found} of the tables, and this program knows up to {known}; use a newer one"
+    )]
+    Newer {
+        /// The place of the store.
+        place: Box<str>,
+        /// Its version.
+        found: i32,
+        /// The newest version that is known.
+        known: i32,
+    },
+    /// The schema was made with another number of slots.
+    #[error("slots is {asked}, but {place} was made with {found}, which cannot be changed")]
+    OtherSlots {
+        /// The place of the store.
+        place: Box<str>,
+        /// Its number of slots.
+        found: u32,
+        /// The one that was asked for.
+        asked: u16,
+    },
+}
+
+/// What an error says of the statement that it ended.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The statement has had no effect. It may be tried again.
+    Undone(StoreUnavailable),
+    /// It is unknown whether the statement has had its effect, and the connection is of no more use.
+    Unknown(Box<str>),
+    /// The tables are not there any more, or not as they were.
+    Fatal(Fatal),
+}
+
+impl Trouble {
+    pub(crate) fn of(place: &str, error: &Error) -> Self {
+        let why = said(error);
+        let Some(error) =
+            error.as_db_error().filter(|error| error.parsed_severity() == Some(Severity::Error))
+        else {
+            // The connection broke off, or the server ended it, which may have come after the commit.
+            return Self::Unknown(why);
+        };
+        let place = place.into();
+        match error.code() {
+            code if is_of_tables(code) => Self::Fatal(Fatal::Damaged { place, why }),
+            &SqlState::DISK_FULL => Self::Undone(StoreUnavailable::NoSpace { place }),
+            &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Undone(StoreUnavailable::ReadOnly { place }),
+            _ => Self::Undone(StoreUnavailable::Away { place, why }),
+        }
+    }
+}
+
+fn is_of_tables(code: &SqlState) -> bool {
+    [
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::INVALID_SCHEMA_NAME,
+        SqlState::DATA_CORRUPTED,
+        SqlState::INDEX_CORRUPTED,
+    ]
+    .contains(code)
+}
+
+/// The message of the server in one line; without one, that of the library and what is behind it.
+pub(crate) fn said(error: &Error) -> Box<str> {
+    if let Some(error) = error.as_db_error() {
+        return message(error);
+    }
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    let all = causes.fold(error.to_string(), |all, cause| format!("{all}: {cause}"));
+    all.into()
+}
+
+fn message(error: &DbError) -> Box<str> {
+    let detail = error.detail().map_or(String::new(), |detail| format!(" ({detail})"));
+    format!("{}{detail}", error.message()).replace('\n', " ").into()
+}

@@ -1,0 +1,486 @@
+//! A store in a schema of PostgreSQL.
+//!
+//! ```text
+//!   take_slot ──▶ line of loads:   one statement, then load: rows to RecoveredRow
+//!   commit ─────▶ line of commits: sections: CommitBatch to arrays ──▶ one statement for all slots
+//! ```
+
+mod error;
+mod line;
+mod load;
+mod schema;
+mod sections;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_postgres::config::Host;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config, Row};
+
+pub use error::PostgresOpenError;
+
+use crate::values::bits;
+use crate::{
+    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, SecretKey, Slot, Store,
+    StoreFuture, StoreUnavailable, TakeError, WriterId,
+};
+use error::{Trouble, said};
+use line::{Line, Param};
+use sections::Sections;
+
+/// The oldest version that will do.
+const OLDEST: i32 = 14;
+
+/// How many rows of the history are retained by default.
+const HISTORY_ROWS: u32 = 100_000;
+
+/// The most slots that a store may have.
+const MOST_SLOTS: u16 = 4096;
+
+/// How long the next row of a load may take: the first comes once all are sorted.
+const LOAD_LIMIT: Duration = Duration::from_secs(60);
+
+/// A store in a schema of PostgreSQL, which several processes may use at once, each for slots of its own.
+///
+/// Committed batches survive whatever the database survives: with `synchronous_commit` as it is by default
+/// the loss of power of its machine, with a synchronous standby also the loss of the machine. The schema has
+/// a key in it, so only its owner may read it.
+///
+/// A take is unconditional: it ends the right of the former writer to write, but the former writer learns of
+/// that at its next commit only. The caller has to know that the former writer has ended, or grants nothing
+/// any more.
+///
+/// An answer that does not come in time, or with a warning, is [`CommitOutcome::Unknown`], whatever the
+/// server may have done. A batch that the schema has already is confirmed by a new transaction that writes,
+/// so that a standby has it, too.
+pub struct PostgresStore {
+    place: Box<str>,
+    limit: Duration,
+    history_rows: u32,
+    commits: Mutex<Line>,
+    loads: Mutex<Line>,
+    closed: AtomicBool,
+    sql: Statements,
+}
+
+/// The statements about the tables of this schema.
+struct Statements {
+    commit: String,
+    take: String,
+    marks: String,
+    rows: String,
+}
+
+/// The options of a [`PostgresStore`].
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    schema: String,
+    slots: u16,
+    statement_timeout: Duration,
+    history_rows: u32,
+}
+
+impl Default for PostgresOptions {
+    /// The schema `lockhouse`, one slot, a second for a statement, and 100,000 rows of history.
+    fn default() -> Self {
+        Self {
+            schema: "lockhouse".into(),
+            slots: 1,
+            statement_timeout: Duration::from_secs(1),
+            history_rows: HISTORY_ROWS,
+        }
+    }
+}
+
+impl PostgresOptions {
+    /// The schema whose tables are used. It is made where it is missing.
+    #[must_use]
+    pub fn schema(mut self, name: impl Into<String>) -> Self {
+        self.schema = name.into();
+        self
+    }
+
+    /// How many slots there are, from 1 to 4096: fixed when the tables are made.
+    #[must_use]
+    pub fn slots(mut self, count: u16) -> Self {
+        self.slots = count;
+        self
+    }
+
+    /// How long a statement may take, from a millisecond to an hour, before its outcome counts as unknown. No
+    /// statement waits longer for the lock of a row.
+    #[must_use]
+    pub fn statement_timeout(mut self, limit: Duration) -> Self {
+        self.statement_timeout = limit;
+        self
+    }
+
+    /// How many rows of history are retained at least, of all slots together; now and then the older ones are
+    /// deleted.
+    #[must_use]
+    pub fn history_rows(mut self, count: u32) -> Self {
+        self.history_rows = count;
+        self
+    }
+
+    fn check(&self) -> Result<(), PostgresOpenError> {
+        let wrong = |option, value: String, rule| {
+            Err(PostgresOpenError::Option { option, value: value.into(), rule })
+        };
+        // More bytes would be cut off, which may make two names one.
+        if self.schema.is_empty() || self.schema.len() > 63 || self.schema.contains('\0') {
+            return wrong("schema", format!("{:?}", self.schema), "a name of 1 to 63 bytes without U+0000");
+        }
+        if self.schema.starts_with("pg_") || matches!(self.schema.as_str(), "information_schema" | "public") {
+            return wrong("schema", format!("{:?}", self.schema), "a schema of its own");
+        }
+        if self.slots == 0 || self.slots > MOST_SLOTS {
+            return wrong("slots", self.slots.to_string(), "from 1 to 4096");
+        }
+        let limit = self.statement_timeout;
+        if limit < Duration::from_millis(1) || limit > Duration::from_secs(3600) {
+            return wrong("statement_timeout", format!("{limit:?}"), "from 1 ms to 1 h");
+        }
+        Ok(())
+    }
+}
+
+impl PostgresStore {
+    /// Opens the store at an address like `postgres://USER@HOST:PORT/DATABASE`, or `host=… user=…`, as in
+    /// libpq; of several hosts, the first that can be written. The tables are made where they are missing,
+    /// or taken to the present version, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`PostgresOpenError`]; nothing was changed then.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with time and I/O enabled.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
+        Self::open_with(address, options, schema::STEPS).await
+    }
+
+    async fn open_with(
+        address: &str,
+        options: PostgresOptions,
+        steps: &[&str],
+    ) -> Result<Self, PostgresOpenError> {
+        options.check()?;
+        let PostgresOptions { schema, slots, statement_timeout: limit, history_rows } = options;
+        let mut config: Config = address.parse().map_err(|error: tokio_postgres::Error| {
+            // The source says which key is wrong, and never repeats a value.
+            PostgresOpenError::Address { why: said(&error) }
+        })?;
+        config
+            .application_name("lockhouse")
+            .target_session_attrs(tokio_postgres::config::TargetSessionAttrs::ReadWrite)
+            .connect_timeout(limit)
+            .tcp_user_timeout(limit)
+            .keepalives_idle(limit.max(Duration::from_secs(1)));
+        let place: Box<str> = place_of(&config, &schema).into();
+        let mut loads = Line::new(config.clone(), place.clone());
+        let key = SecretKey::random().map_err(|error| PostgresOpenError::Away {
+            place: place.clone(),
+            why: error.to_string().into(),
+        })?;
+        let quoted = schema::quoted(&schema);
+        let client = loads.client(limit.max(CONNECT_LIMIT)).await;
+        let client = client.map_err(|away| match away {
+            StoreUnavailable::Away { place, why } => PostgresOpenError::Away { place, why },
+            other => PostgresOpenError::Away { place: place.clone(), why: other.to_string().into() },
+        })?;
+        Setup { place: &place, schema: &schema, slots, steps, key: &key }.run(client).await?;
+        let sql = Statements::of(&quoted);
+        let commits = Mutex::new(Line::new(config, place.clone()));
+        Ok(Self { place, limit, history_rows, commits, loads: Mutex::new(loads), closed: false.into(), sql })
+    }
+
+    fn check(&self) -> Result<(), Fatal> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Fatal::Closed { place: self.place.clone() });
+        }
+        Ok(())
+    }
+
+    /// How long a statement waits for the lock of a row, in milliseconds: less than the answer may take.
+    fn lock_ms(&self) -> i32 {
+        (self.limit.as_millis() / 2).clamp(1, 1_800_000) as i32
+    }
+
+    async fn commit_all(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
+        let all = |outcome: CommitOutcome| Ok(vec![outcome; batches.len()]);
+        let (sections, lock_ms) = (Sections::of(batches), self.lock_ms());
+        let history_rows = i64::from(self.history_rows);
+        let mut params: Vec<Param<'_>> = vec![(&lock_ms, Type::INT4), (&history_rows, Type::INT8)];
+        params.extend(sections.params());
+        let run = self.commits.lock().await.run(self.limit, &self.sql.commit, &params).await;
+        match run {
+            Ok(Some(rows)) => outcomes(&rows, batches).map_or_else(|why| Err(self.damaged(why)), Ok),
+            Ok(None) | Err(Trouble::Unknown(_)) => all(CommitOutcome::Unknown),
+            Err(Trouble::Undone(why)) => all(CommitOutcome::Refused(why)),
+            Err(Trouble::Fatal(fatal)) => Err(fatal),
+        }
+    }
+
+    async fn take(
+        &self,
+        slot: Slot,
+        writer: WriterId,
+        visit: &mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> Result<Opened, TakeError> {
+        self.check()?;
+        let mut line = self.loads.lock().await;
+        let (lock_ms, number, writer) = (self.lock_ms(), i32::from(slot.get()), bits(writer.0));
+        let params: [Param<'_>; 3] = [(&lock_ms, Type::INT4), (&number, Type::INT4), (&writer, Type::INT8)];
+        let taken = line.run(self.limit, &self.sql.take, &params).await;
+        let rows = taken.map_err(|trouble| self.not_taken(trouble))?;
+        let rows = rows.ok_or_else(|| self.away("the take was answered with a warning".into()))?;
+        let row = rows.first().ok_or(TakeError::NoSuchSlot(slot))?;
+        let opened = load::opened(row).map_err(|why| self.damaged(why))?;
+        let since = bits(opened.tickets_since);
+        let mut reader = load::Reader::default();
+        let of_slot: [Param<'_>; 2] = [(&number, Type::INT4), (&since, Type::INT8)];
+        self.load(&mut line, &self.sql.marks, &of_slot[..1], &mut |row| load::mark(row).map(&mut *visit))
+            .await?;
+        self.load(&mut line, &self.sql.rows, &of_slot, &mut |row| reader.read(row, visit)).await?;
+        Ok(opened)
+    }
+
+    /// Reads all rows of a query. A load that breaks off leaves its connection in the middle of them.
+    async fn load(
+        &self,
+        line: &mut Line,
+        sql: &str,
+        params: &[Param<'_>],
+        read: &mut (dyn FnMut(&Row) -> Result<(), String> + Send),
+    ) -> Result<(), TakeError> {
+        let rows = line.stream(self.limit, sql, params).await.map_err(|trouble| self.not_taken(trouble))?;
+        let mut rows = pin!(rows);
+        loop {
+            match timeout(LOAD_LIMIT, rows.try_next()).await {
+                Ok(Ok(Some(row))) => read(&row).map_err(|why| self.damaged(why))?,
+                Ok(Ok(None)) => return Ok(()),
+                Ok(Err(error)) => return Err(self.not_taken(Trouble::of(&self.place, &error))),
+                Err(_) => {
+                    line.hang_up();
+                    return Err(self.away(format!("no row within {} s", LOAD_LIMIT.as_secs()).into()));
+                }
+            }
+        }
+    }
+
+    fn not_taken(&self, trouble: Trouble) -> TakeError {
+        match trouble {
+            Trouble::Undone(why) => TakeError::Unavailable(why),
+            Trouble::Unknown(why) => self.away(why),
+            Trouble::Fatal(fatal) => TakeError::Fatal(fatal),
+        }
+    }
+
+    fn away(&self, why: Box<str>) -> TakeError {
+        TakeError::Unavailable(StoreUnavailable::Away { place: self.place.clone(), why })
+    }
+
+    fn damaged(&self, why: String) -> Fatal {
+        Fatal::Damaged { place: self.place.clone(), why: why.into() }
+    }
+}
+
+/// How long the first connection may take at least.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+fn outcomes(rows: &[Row], batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, String> {
+    if rows.len() != batches.len() {
+        return Err(format!("{} batches have {} outcomes", batches.len(), rows.len()));
+    }
+    let outcome = |(row, batch): (&Row, &Arc<CommitBatch>)| match row.try_get(0) {
+        Ok(0) => Ok(CommitOutcome::Committed),
+        Ok(1) => Ok(CommitOutcome::Fenced),
+        Ok(_) => {
+            let expected = row.try_get(1).map(crate::values::number).map_err(|error| error.to_string())?;
+            let found = batch.first_seq;
+            Ok(CommitOutcome::Refused(StoreUnavailable::OutOfOrder { expected, found }))
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    rows.iter().zip(batches).map(outcome).collect()
+}
+
+impl Store for PostgresStore {
+    fn take_slot<'a>(
+        &'a self,
+        slot: Slot,
+        writer: WriterId,
+        visit: &'a mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> StoreFuture<'a, Result<Opened, TakeError>> {
+        Box::pin(self.take(slot, writer, visit))
+    }
+
+    fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
+        Box::pin(async move {
+            self.check()?;
+            let outcomes = self.commit_all(&batches).await?;
+            let is_undone = |outcome: &CommitOutcome| matches!(outcome, CommitOutcome::Refused(why) if !matches!(why, StoreUnavailable::OutOfOrder { .. }));
+            if batches.len() == 1 || !outcomes.iter().all(is_undone) {
+                return Ok(outcomes);
+            }
+            // One that is too large for the space that is left must not decide about the others.
+            let mut alone = Vec::new();
+            for batch in batches.chunks(1) {
+                alone.extend(self.commit_all(batch).await?);
+            }
+            Ok(alone)
+        })
+    }
+
+    fn backup(&self, _: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {
+        let advice = "use those of the database, such as pg_basebackup";
+        Box::pin(async move { Err(BackupError::Unsupported("a store in PostgreSQL", advice)) })
+    }
+
+    fn close(&self) -> StoreFuture<'_, Result<(), Fatal>> {
+        Box::pin(async move {
+            if self.closed.swap(true, Ordering::AcqRel) {
+                return Err(Fatal::Closed { place: self.place.clone() });
+            }
+            self.commits.lock().await.hang_up();
+            self.loads.lock().await.hang_up();
+            Ok(())
+        })
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Statements {
+    fn of(quoted: &str) -> Self {
+        let params: Vec<String> = (1..=23).map(|number| format!("${number}")).collect();
+        Self {
+            commit: format!("SELECT outcome, expected FROM {quoted}.commit({})", params.join(", ")),
+            take: format!("SELECT * FROM {quoted}.take($1, $2, $3)"),
+            marks: schema::of(quoted, schema::MARKS),
+            rows: schema::of(quoted, schema::ROWS),
+        }
+    }
+}
+
+/// Where the store is, for people; without a password.
+fn place_of(config: &Config, schema: &str) -> String {
+    let host = |(index, host): (usize, &Host)| {
+        let port = config.get_ports().get(index).or(config.get_ports().first()).unwrap_or(&5432);
+        match host {
+            Host::Tcp(name) => format!("{name}:{port}"),
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        }
+    };
+    let hosts: Vec<String> = config.get_hosts().iter().enumerate().map(host).collect();
+    let database = config.get_dbname().or(config.get_user()).unwrap_or("postgres");
+    format!("PostgreSQL at {}/{database}, schema {schema}", hosts.join(","))
+}
+
+/// Looks at the server, and makes the tables or takes them to the present version.
+struct Setup<'a> {
+    place: &'a str,
+    schema: &'a str,
+    slots: u16,
+    steps: &'a [&'a str],
+    key: &'a SecretKey,
+}
+
+impl Setup<'_> {
+    async fn run(&self, client: &mut Client) -> Result<(), PostgresOpenError> {
+        self.check_server(client).await?;
+        self.migrate(client).await.unwrap_or_else(|error| Err(self.failed(&error)))
+    }
+
+    async fn check_server(&self, client: &Client) -> Result<(), PostgresOpenError> {
+        let sql = "SELECT current_setting('server_version_num')::integer / 10000, current_setting('fsync')";
+        let rows = client.query_typed(sql, &[]).await.map_err(|error| self.failed(&error))?;
+        let row = rows.first().ok_or_else(|| self.away("it does not say which version it is".into()))?;
+        let get = |error: tokio_postgres::Error| self.failed(&error);
+        let (found, fsync): (i32, &str) = (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
+        if found < OLDEST {
+            return Err(PostgresOpenError::TooOld { place: self.place.into(), found, oldest: OLDEST });
+        }
+        if fsync == "off" {
+            return Err(PostgresOpenError::NoSync { place: self.place.into() });
+        }
+        Ok(())
+    }
+
+    /// All of it in one transaction, and one process at a time.
+    async fn migrate(
+        &self,
+        client: &mut Client,
+    ) -> Result<Result<(), PostgresOpenError>, tokio_postgres::Error> {
+        let (quoted, known) = (schema::quoted(self.schema), schema::version_of(self.steps));
+        let transaction = client.transaction().await?;
+        let lock = "SELECT pg_advisory_xact_lock(hashtextextended('lockhouse ' || $1, 0))";
+        transaction.query_typed(lock, &[(&self.schema, Type::TEXT)]).await?;
+        let look = "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($1 || '.fleet') IS NOT NULL,
+                        EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace($1))";
+        let row = transaction.query_typed_one(look, &[(&quoted, Type::TEXT)]).await?;
+        let (is_there, is_ours, is_used): (bool, bool, bool) = (row.get(0), row.get(1), row.get(2));
+        if is_used && !is_ours {
+            return Ok(Err(PostgresOpenError::NotOurs { place: self.place.into() }));
+        }
+        if !is_there {
+            transaction.batch_execute(&format!("CREATE SCHEMA {quoted}")).await?;
+        }
+        if !is_ours {
+            transaction.batch_execute(&schema::of(&quoted, schema::FLEET)).await?;
+            let insert = format!("INSERT INTO {quoted}.fleet (version, slots, key) VALUES (0, $1, $2)");
+            let (slots, key) = (i32::from(self.slots), self.key.as_bytes().as_slice());
+            transaction.query_typed(&insert, &[(&slots, Type::INT4), (&key, Type::BYTEA)]).await?;
+        }
+        let row =
+            transaction.query_typed_one(&format!("SELECT version, slots FROM {quoted}.fleet"), &[]).await?;
+        let (found, slots): (i32, i32) = (row.get(0), row.get(1));
+        if found > known {
+            return Ok(Err(PostgresOpenError::Newer { place: self.place.into(), found, known }));
+        }
+        if slots != i32::from(self.slots) {
+            let (place, found) = (self.place.into(), slots.unsigned_abs());
+            return Ok(Err(PostgresOpenError::OtherSlots { place, found, asked: self.slots }));
+        }
+        for step in self.steps.iter().skip(found.unsigned_abs() as usize) {
+            transaction.batch_execute(&schema::of(&quoted, step)).await?;
+        }
+        if found < known {
+            let update = format!("UPDATE {quoted}.fleet SET version = {known}");
+            transaction.batch_execute(&update).await?;
+        }
+        transaction.commit().await?;
+        Ok(Ok(()))
+    }
+
+    fn failed(&self, error: &tokio_postgres::Error) -> PostgresOpenError {
+        let (place, why) = (self.place.into(), said(error));
+        match error.code() {
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => PostgresOpenError::Rights { place, why },
+            _ => PostgresOpenError::Away { place, why },
+        }
+    }
+
+    fn away(&self, why: Box<str>) -> PostgresOpenError {
+        PostgresOpenError::Away { place: self.place.into(), why }
+    }
+}

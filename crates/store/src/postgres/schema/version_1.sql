@@ -1,0 +1,361 @@
+-- Version 1: the tables and the functions of takes and commits. `{s}` stands for the quoted name of the schema.
+
+CREATE TABLE {s}.slots (
+    slot                    integer PRIMARY KEY,
+    epoch                   bigint  NOT NULL DEFAULT 0,
+    writer                  bigint  NOT NULL DEFAULT 0,
+    last_seq                bigint  NOT NULL DEFAULT 0,
+    ended                   boolean NOT NULL DEFAULT false,
+    clean                   boolean NOT NULL DEFAULT true,
+    restored                boolean NOT NULL DEFAULT false,
+    longest_lease_ms        bigint  NOT NULL DEFAULT 0,
+    longest_lease_before_ms bigint  NOT NULL DEFAULT 0,
+    tickets_since           bigint  NOT NULL DEFAULT 1,
+    token_floor             bigint  NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+INSERT INTO {s}.slots (slot) SELECT generate_series(0, slots - 1) FROM {s}.fleet;
+
+CREATE TABLE {s}.tenants (
+    slot   integer NOT NULL,
+    tenant bytea   NOT NULL,
+    mark   bigint  NOT NULL,
+    PRIMARY KEY (slot, tenant)
+);
+CREATE TABLE {s}.floors (
+    slot         integer NOT NULL,
+    tenant_group bytea   NOT NULL,
+    mark         bigint  NOT NULL,
+    PRIMARY KEY (slot, tenant_group)
+);
+
+CREATE TABLE {s}.buckets (
+    id      bigint  PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    slot    integer NOT NULL,
+    tenant  bytea   NOT NULL,
+    bucket  bytea   NOT NULL,
+    mark    bigint  NOT NULL DEFAULT 0,
+    told_in bigint  NOT NULL DEFAULT 0,
+    UNIQUE (slot, tenant, bucket)
+);
+
+CREATE TABLE {s}.owners (
+    bucket   bigint NOT NULL,
+    owner    bigint NOT NULL,
+    label    bytea  NOT NULL,
+    metadata bytea,
+    ttl_ms   bigint NOT NULL,
+    since    bigint NOT NULL,
+    ends     bigint,
+    seal     bigint NOT NULL,
+    PRIMARY KEY (bucket, owner)
+);
+
+CREATE TABLE {s}.locks (
+    bucket   bigint NOT NULL,
+    name     bytea  NOT NULL,
+    owner    bigint NOT NULL,
+    mode     text   NOT NULL CHECK (mode IN ('exclusive', 'shared')),
+    token    bigint NOT NULL,
+    since    bigint NOT NULL,
+    metadata bytea,
+    PRIMARY KEY (bucket, name, owner)
+);
+
+CREATE TABLE {s}.claims (
+    bucket   bigint NOT NULL,
+    name     bytea  NOT NULL,
+    claimant bytea  NOT NULL,
+    token    bigint NOT NULL,
+    ttl_ms   bigint NOT NULL,
+    since    bigint NOT NULL,
+    seal     bigint NOT NULL,
+    metadata bytea,
+    PRIMARY KEY (bucket, name)
+);
+
+CREATE TABLE {s}.assignments (
+    bucket   bigint NOT NULL,
+    name     bytea  NOT NULL,
+    claimant bytea  NOT NULL,
+    token    bigint NOT NULL,
+    since    bigint NOT NULL,
+    seal     bigint NOT NULL,
+    PRIMARY KEY (bucket, name)
+);
+
+CREATE TABLE {s}.voided (
+    bucket bigint NOT NULL,
+    owner  bigint NOT NULL,
+    seq    bigint NOT NULL,
+    at     bigint NOT NULL,
+    what   text   NOT NULL CHECK (what IN ('all', 'all but', 'these')),
+    why    text,
+    up_to  bigint,
+    names  bytea  NOT NULL,
+    PRIMARY KEY (bucket, owner, seq)
+);
+
+CREATE TABLE {s}.history (
+    seq    bigint  PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    at     bigint  NOT NULL,
+    tenant bytea   NOT NULL,
+    bucket bytea   NOT NULL,
+    what   text    NOT NULL CHECK (what IN ('owner', 'lock', 'claim', 'assignment')),
+    event  text    NOT NULL CHECK (event IN ('began', 'ended')),
+    why    text,
+    who    bytea,
+    owner  bigint,
+    name   bytea,
+    mode   text,
+    token  bigint
+);
+
+CREATE FUNCTION {s}.begin_statement(lock_ms integer) RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+    PERFORM set_config('lock_timeout', lock_ms || 'ms', true);
+    -- An acknowledged commit is on the disk of this server at least.
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'local', true);
+    END IF;
+END
+$body$;
+
+CREATE FUNCTION {s}.take(lock_ms integer, the_slot integer, the_writer bigint)
+RETURNS TABLE (
+    key bytea, epoch bigint, clean boolean, restored boolean, longest_lease_ms bigint, tickets_since bigint,
+    token_floor bigint
+)
+LANGUAGE plpgsql
+SET search_path = {s}, pg_catalog, pg_temp
+AS $body$
+#variable_conflict use_column
+BEGIN
+    PERFORM begin_statement(lock_ms);
+    RETURN QUERY
+        UPDATE slots
+        SET epoch = slots.epoch + 1, writer = the_writer, last_seq = 0, ended = false, longest_lease_ms = 0,
+            longest_lease_before_ms = greatest(slots.longest_lease_before_ms, slots.longest_lease_ms)
+        WHERE slot = the_slot
+        RETURNING (SELECT fleet.key FROM fleet), slots.epoch, slots.clean, slots.restored,
+            slots.longest_lease_before_ms, slots.tickets_since, slots.token_floor;
+END
+$body$;
+
+-- One row for each section, in order: 0, it is committed; 1, fenced; 2, out of order, as `expected` comes next.
+CREATE FUNCTION {s}.commit(
+    lock_ms integer, history_rows bigint,
+    s_slot integer[], s_epoch bigint[], s_writer bigint[], s_first bigint[], s_last bigint[], s_rows integer[],
+    b_tenant bytea[], b_bucket bytea[],
+    w_bucket integer[], w_kind text[], w_name bytea[], w_owner bigint[], w_token bigint[], w_length bigint[],
+    w_at bigint[], w_ends bigint[], w_seed bigint[], w_who bytea[], w_metadata bytea[], w_word text[],
+    w_why text[]
+)
+RETURNS TABLE (outcome integer, expected bigint)
+LANGUAGE plpgsql
+SET search_path = {s}, pg_catalog, pg_temp
+AS $body$
+DECLARE
+    v_state  slots;
+    -- The bucket of the last write, and its number.
+    v_index  integer := 0;
+    v_bucket bigint;
+    v_write  integer := 0;
+    v_end    integer;
+    -- The first and the last row of the history that were added.
+    v_from   bigint;
+    v_seq    bigint;
+BEGIN
+    PERFORM begin_statement(lock_ms);
+    -- Always in the same order, so that no two commits wait for each other.
+    PERFORM 1 FROM slots WHERE slot = ANY (s_slot) ORDER BY slot FOR UPDATE;
+    FOR i IN 1 .. cardinality(s_slot) LOOP
+        v_end := v_write + s_rows[i];
+        SELECT * INTO v_state FROM slots WHERE slot = s_slot[i];
+        expected := v_state.last_seq + 1;
+        IF v_state.slot IS NULL OR v_state.epoch = 0 OR v_state.epoch <> s_epoch[i]
+            OR v_state.writer <> s_writer[i]
+        THEN
+            outcome := 1;
+        ELSIF s_first[i] = 0 THEN
+            outcome := 2;
+        ELSIF s_last[i] <= v_state.last_seq THEN
+            -- Only a commit that has written something is confirmed as far as others are: to a standby.
+            UPDATE slots SET last_seq = last_seq WHERE slot = v_state.slot;
+            outcome := 0;
+        ELSIF v_state.ended THEN
+            outcome := 1;
+        ELSIF s_first[i] <> expected THEN
+            outcome := 2;
+        ELSE
+            v_index := 0;
+            WHILE v_write < v_end LOOP
+                v_write := v_write + 1;
+                IF w_bucket[v_write] <> v_index THEN
+                    v_index := w_bucket[v_write];
+                    SELECT id INTO v_bucket FROM buckets
+                    WHERE slot = v_state.slot AND tenant = b_tenant[v_index] AND bucket = b_bucket[v_index];
+                    IF v_bucket IS NULL AND w_kind[v_write] <> 'drop' THEN
+                        INSERT INTO buckets (slot, tenant, bucket)
+                        VALUES (v_state.slot, b_tenant[v_index], b_bucket[v_index])
+                        RETURNING id INTO v_bucket;
+                    END IF;
+                END IF;
+                CASE w_kind[v_write]
+                WHEN 'claim' THEN
+                    INSERT INTO history (tenant, bucket, what, event, at, name, token, who)
+                    VALUES (b_tenant[v_index], b_bucket[v_index], 'claim', 'began', w_at[v_write],
+                        w_name[v_write], w_token[v_write], w_who[v_write])
+                    RETURNING seq INTO v_seq;
+                    INSERT INTO claims (bucket, name, claimant, token, ttl_ms, since, seal, metadata)
+                    VALUES (v_bucket, w_name[v_write], w_who[v_write], w_token[v_write], w_length[v_write],
+                        w_at[v_write], w_seed[v_write], w_metadata[v_write])
+                    ON CONFLICT (bucket, name) DO UPDATE SET claimant = excluded.claimant,
+                        token = excluded.token, ttl_ms = excluded.ttl_ms, since = excluded.since,
+                        seal = excluded.seal, metadata = excluded.metadata;
+                WHEN 'unclaim' THEN
+                    WITH ended AS (
+                        DELETE FROM claims WHERE bucket = v_bucket AND name = w_name[v_write] RETURNING *
+                    )
+                    INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
+                    SELECT b_tenant[v_index], b_bucket[v_index], 'claim', 'ended', w_at[v_write],
+                        w_why[v_write], name, token, claimant FROM ended
+                    RETURNING seq INTO v_seq;
+                WHEN 'lock' THEN
+                    INSERT INTO history (tenant, bucket, what, event, at, owner, name, mode, token, who)
+                    VALUES (b_tenant[v_index], b_bucket[v_index], 'lock', 'began', w_at[v_write],
+                        w_owner[v_write], w_name[v_write], w_word[v_write], w_token[v_write],
+                        (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write]))
+                    RETURNING seq INTO v_seq;
+                    INSERT INTO locks (bucket, name, owner, mode, token, since, metadata)
+                    VALUES (v_bucket, w_name[v_write], w_owner[v_write], w_word[v_write], w_token[v_write],
+                        w_at[v_write], w_metadata[v_write])
+                    ON CONFLICT (bucket, name, owner) DO UPDATE SET mode = excluded.mode,
+                        token = excluded.token, since = excluded.since, metadata = excluded.metadata;
+                WHEN 'unlock' THEN
+                    WITH ended AS (
+                        DELETE FROM locks
+                        WHERE bucket = v_bucket AND name = w_name[v_write] AND owner = w_owner[v_write]
+                        RETURNING *
+                    )
+                    INSERT INTO history (tenant, bucket, what, event, at, why, owner, name, mode, token, who)
+                    SELECT b_tenant[v_index], b_bucket[v_index], 'lock', 'ended', w_at[v_write],
+                        w_why[v_write], owner, name, mode, token,
+                        (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write])
+                    FROM ended
+                    RETURNING seq INTO v_seq;
+                WHEN 'reserve' THEN
+                    UPDATE buckets SET mark = greatest(mark, w_token[v_write]) WHERE id = v_bucket;
+                WHEN 'owner' THEN
+                    INSERT INTO history (tenant, bucket, what, event, at, owner, who)
+                    VALUES (b_tenant[v_index], b_bucket[v_index], 'owner', 'began', w_at[v_write],
+                        w_owner[v_write], w_who[v_write])
+                    RETURNING seq INTO v_seq;
+                    INSERT INTO owners (bucket, owner, label, metadata, ttl_ms, since, ends, seal)
+                    VALUES (v_bucket, w_owner[v_write], w_who[v_write], w_metadata[v_write],
+                        w_length[v_write], w_at[v_write], w_ends[v_write], w_seed[v_write])
+                    ON CONFLICT (bucket, owner) DO UPDATE SET label = excluded.label,
+                        metadata = excluded.metadata, ttl_ms = excluded.ttl_ms, since = excluded.since,
+                        ends = excluded.ends, seal = excluded.seal;
+                WHEN 'end owner', 'void' THEN
+                    -- An owner whose locks became void at its end has ended then.
+                    IF w_why[v_write] IS NOT NULL THEN
+                        INSERT INTO history (tenant, bucket, what, event, at, why, owner, who)
+                        SELECT b_tenant[v_index], b_bucket[v_index], 'owner', 'ended', w_at[v_write],
+                            w_why[v_write], owner, label
+                        FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write]
+                            AND NOT EXISTS (
+                                SELECT FROM voided
+                                WHERE bucket = v_bucket AND owner = w_owner[v_write] AND what = 'all')
+                        RETURNING seq INTO v_seq;
+                    END IF;
+                    IF w_kind[v_write] = 'void' THEN
+                        INSERT INTO voided (bucket, owner, seq, at, what, why, up_to, names)
+                        SELECT v_bucket, w_owner[v_write], coalesce(max(seq), 0) + 1, w_at[v_write],
+                            w_word[v_write], w_why[v_write], w_token[v_write], w_name[v_write]
+                        FROM voided WHERE bucket = v_bucket AND owner = w_owner[v_write];
+                    ELSE
+                        DELETE FROM voided WHERE bucket = v_bucket AND owner = w_owner[v_write];
+                        DELETE FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write];
+                    END IF;
+                WHEN 'sweep' THEN
+                    DELETE FROM voided WHERE bucket = v_bucket AND owner = w_owner[v_write];
+                WHEN 'assign' THEN
+                    WITH ended AS (
+                        DELETE FROM claims WHERE bucket = v_bucket AND name = w_name[v_write] RETURNING *
+                    )
+                    INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
+                    SELECT b_tenant[v_index], b_bucket[v_index], 'claim', 'ended', w_at[v_write],
+                        'finalized', name, token, claimant FROM ended;
+                    INSERT INTO history (tenant, bucket, what, event, at, name, token, who)
+                    VALUES (b_tenant[v_index], b_bucket[v_index], 'assignment', 'began', w_at[v_write],
+                        w_name[v_write], w_token[v_write], w_who[v_write])
+                    RETURNING seq INTO v_seq;
+                    INSERT INTO assignments (bucket, name, claimant, token, since, seal)
+                    VALUES (v_bucket, w_name[v_write], w_who[v_write], w_token[v_write], w_at[v_write],
+                        w_seed[v_write])
+                    ON CONFLICT (bucket, name) DO UPDATE SET claimant = excluded.claimant,
+                        token = excluded.token, since = excluded.since, seal = excluded.seal;
+                WHEN 'unassign' THEN
+                    WITH ended AS (
+                        DELETE FROM assignments WHERE bucket = v_bucket AND name = w_name[v_write]
+                        RETURNING *
+                    )
+                    INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
+                    SELECT b_tenant[v_index], b_bucket[v_index], 'assignment', 'ended', w_at[v_write],
+                        'unassigned', name, token, claimant FROM ended
+                    RETURNING seq INTO v_seq;
+                WHEN 'needs recovery' THEN
+                    UPDATE buckets SET told_in = v_state.epoch WHERE id = v_bucket;
+                    UPDATE slots SET clean = false WHERE slot = v_state.slot;
+                WHEN 'drop' THEN
+                    DELETE FROM owners WHERE bucket = v_bucket;
+                    DELETE FROM locks WHERE bucket = v_bucket;
+                    DELETE FROM claims WHERE bucket = v_bucket;
+                    DELETE FROM assignments WHERE bucket = v_bucket;
+                    DELETE FROM voided WHERE bucket = v_bucket;
+                    DELETE FROM buckets WHERE id = v_bucket;
+                    v_index := 0;
+                WHEN 'tenant mark' THEN
+                    INSERT INTO tenants (slot, tenant, mark)
+                    VALUES (v_state.slot, w_who[v_write], w_token[v_write])
+                    ON CONFLICT (slot, tenant) DO UPDATE SET mark = greatest(tenants.mark, excluded.mark);
+                WHEN 'group mark' THEN
+                    INSERT INTO floors (slot, tenant_group, mark)
+                    VALUES (v_state.slot, w_who[v_write], w_token[v_write])
+                    ON CONFLICT (slot, tenant_group)
+                    DO UPDATE SET mark = greatest(floors.mark, excluded.mark);
+                WHEN 'floor' THEN
+                    UPDATE slots SET token_floor = greatest(token_floor, w_token[v_write])
+                    WHERE slot = v_state.slot;
+                WHEN 'forget marks' THEN
+                    DELETE FROM floors WHERE slot = v_state.slot;
+                    DELETE FROM tenants WHERE slot = v_state.slot;
+                WHEN 'longest lease' THEN
+                    UPDATE slots SET longest_lease_ms = greatest(longest_lease_ms, w_length[v_write])
+                    WHERE slot = v_state.slot;
+                WHEN 'recovered' THEN
+                    UPDATE slots SET tickets_since = epoch, longest_lease_before_ms = 0, restored = false
+                    WHERE slot = v_state.slot;
+                WHEN 'stopped clean' THEN
+                    UPDATE slots SET ended = true, clean = true, tickets_since = epoch + 1, restored = false,
+                        longest_lease_ms = 0, longest_lease_before_ms = 0
+                    WHERE slot = v_state.slot;
+                WHEN 'erase mark' THEN
+                    UPDATE slots SET clean = false WHERE slot = v_state.slot;
+                END CASE;
+                v_from := coalesce(v_from, v_seq);
+            END LOOP;
+            UPDATE slots SET last_seq = s_last[i] WHERE slot = v_state.slot;
+            outcome := 0;
+        END IF;
+        v_write := v_end;
+        RETURN NEXT;
+    END LOOP;
+    -- The oldest rows go now and then, those that another commit deletes at the moment excepted.
+    IF v_from / 1000 <> v_seq / 1000 THEN
+        DELETE FROM history WHERE seq IN (
+            SELECT seq FROM history WHERE seq <= v_seq - history_rows
+            ORDER BY seq LIMIT v_seq - v_from + 2000 FOR UPDATE SKIP LOCKED);
+    END IF;
+END
+$body$;

@@ -1,0 +1,282 @@
+//! Batches turned into the arguments of one statement: an array for each column.
+
+use std::sync::Arc;
+
+use lockhouse_core::{Change, VoidLocks};
+use tokio_postgres::types::Type;
+
+use super::line::Param;
+use crate::values::{bits, bytes, number_of, of_claim, of_lock, of_owner, wall, with_owner, word};
+use crate::void_locks::VoidRow;
+use crate::{CommitBatch, MarkOf, Scope, TokenMark, Write};
+
+/// The batches of one commit.
+#[derive(Debug, Default)]
+pub(crate) struct Sections<'a> {
+    slots: Vec<i32>,
+    epochs: Vec<i64>,
+    writers: Vec<i64>,
+    first: Vec<i64>,
+    last: Vec<i64>,
+    /// How many rows each section has.
+    rows: Vec<i32>,
+    tenants: Vec<&'a [u8]>,
+    buckets: Vec<&'a [u8]>,
+    columns: Columns<'a>,
+}
+
+/// The writes: a row for each, and for each lock that ends with its owner.
+#[derive(Debug, Default)]
+struct Columns<'a> {
+    /// Its bucket, from 1; none for a write that is about the slot.
+    bucket: Vec<Option<i32>>,
+    kind: Vec<&'static str>,
+    name: Vec<Option<Bytes<'a>>>,
+    owner: Vec<Option<i64>>,
+    token: Vec<Option<i64>>,
+    length: Vec<Option<i64>>,
+    at: Vec<Option<i64>>,
+    ends: Vec<Option<i64>>,
+    seed: Vec<Option<i64>>,
+    who: Vec<Option<&'a [u8]>>,
+    metadata: Vec<Option<&'a [u8]>>,
+    word: Vec<Option<&'static str>>,
+    why: Vec<Option<&'static str>>,
+}
+
+/// A name, or the list of names that stands in its place.
+type Bytes<'a> = std::borrow::Cow<'a, [u8]>;
+
+/// One row, of which most columns are empty.
+#[derive(Debug, Default)]
+struct WriteRow<'a> {
+    name: Option<Bytes<'a>>,
+    owner: Option<i64>,
+    token: Option<i64>,
+    length: Option<i64>,
+    at: Option<i64>,
+    ends: Option<i64>,
+    seed: Option<i64>,
+    who: Option<&'a [u8]>,
+    metadata: Option<&'a [u8]>,
+    word: Option<&'static str>,
+    why: Option<&'static str>,
+}
+
+impl<'a> Sections<'a> {
+    pub(crate) fn of(batches: &'a [Arc<CommitBatch>]) -> Self {
+        let mut sections = Self::default();
+        for batch in batches {
+            let before = sections.columns.kind.len();
+            let mut last = None;
+            batch.writes.iter().for_each(|write| sections.write(write, &mut last));
+            sections.slots.push(batch.slot.get().into());
+            sections.epochs.push(bits(batch.epoch));
+            sections.writers.push(bits(batch.writer.0));
+            sections.first.push(bits(batch.first_seq));
+            sections.last.push(bits(batch.last_seq()));
+            // A batch is bounded far below.
+            sections.rows.push((sections.columns.kind.len() - before) as i32);
+        }
+        sections
+    }
+
+    /// The arguments of the statement, behind the first two.
+    pub(crate) fn params(&self) -> [Param<'_>; 21] {
+        let Self { slots, epochs, writers, first, last, rows, tenants, buckets, columns } = self;
+        let Columns { bucket, kind, name, owner, token, length, at, ends, seed, who, metadata, word, why } =
+            columns;
+        let (int4, int8, text, bytea) =
+            (Type::INT4_ARRAY, Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::BYTEA_ARRAY);
+        [
+            (slots, int4.clone()),
+            (epochs, int8.clone()),
+            (writers, int8.clone()),
+            (first, int8.clone()),
+            (last, int8.clone()),
+            (rows, int4.clone()),
+            (tenants, bytea.clone()),
+            (buckets, bytea.clone()),
+            (bucket, int4),
+            (kind, text.clone()),
+            (name, bytea.clone()),
+            (owner, int8.clone()),
+            (token, int8.clone()),
+            (length, int8.clone()),
+            (at, int8.clone()),
+            (ends, int8.clone()),
+            (seed, int8),
+            (who, bytea.clone()),
+            (metadata, bytea),
+            (word, text.clone()),
+            (why, text),
+        ]
+    }
+
+    /// `last` is the bucket of the previous write of the section: most are in the same.
+    fn write(&mut self, write: &'a Write, last: &mut Option<(&'a Arc<Scope>, i32)>) {
+        let none = WriteRow::default();
+        match write {
+            Write::Change { scope, change } => {
+                let bucket = self.bucket(scope, last);
+                self.change(bucket, change);
+            }
+            Write::BucketDropped { scope, mark } => {
+                let bucket = self.bucket(scope, last);
+                self.columns.push(bucket, "drop", none);
+                *last = None;
+                mark.iter().for_each(|mark| self.raise(mark));
+            }
+            Write::MarksReplaced { marks } => {
+                self.columns.push(None, "forget marks", none);
+                marks.iter().for_each(|mark| self.raise(mark));
+            }
+            Write::NeedsRecovery { scope } => {
+                let bucket = self.bucket(scope, last);
+                self.columns.push(bucket, "needs recovery", none);
+            }
+            Write::LongestLease { ms } => {
+                let row = WriteRow { length: Some(bits(*ms)), ..none };
+                self.columns.push(None, "longest lease", row);
+            }
+            Write::RecoveryCompleted => self.columns.push(None, "recovered", none),
+            Write::StoppedClean => self.columns.push(None, "stopped clean", none),
+            Write::MarkErased => self.columns.push(None, "erase mark", none),
+        }
+    }
+
+    fn bucket(&mut self, scope: &'a Arc<Scope>, last: &mut Option<(&'a Arc<Scope>, i32)>) -> Option<i32> {
+        match last {
+            Some((known, index)) if Arc::ptr_eq(known, scope) || *known == scope => Some(*index),
+            _ => {
+                self.tenants.push(scope.tenant.as_bytes());
+                self.buckets.push(scope.bucket.as_bytes());
+                let index = self.buckets.len() as i32;
+                *last = Some((scope, index));
+                Some(index)
+            }
+        }
+    }
+
+    fn raise(&mut self, TokenMark { of, up_to }: &'a TokenMark) {
+        let (kind, who) = match of {
+            MarkOf::Tenant(tenant) => ("tenant mark", Some(tenant.as_bytes())),
+            MarkOf::Group(group) => ("group mark", Some(group.as_bytes())),
+            MarkOf::All => ("floor", None),
+        };
+        self.columns.push(None, kind, WriteRow { who, token: Some(bits(*up_to)), ..WriteRow::default() });
+    }
+
+    fn change(&mut self, bucket: Option<i32>, change: &'a Change) {
+        let none = WriteRow::default();
+        let (kind, row) = match change {
+            Change::TokensReserved { up_to } => ("reserve", WriteRow { token: Some(bits(*up_to)), ..none }),
+            Change::OwnerOpened(it) => (
+                "owner",
+                WriteRow {
+                    owner: Some(bits(it.owner.get())),
+                    who: Some(it.label.as_bytes()),
+                    metadata: it.metadata.as_deref().map(str::as_bytes),
+                    length: Some(bits(it.ttl_ms)),
+                    at: Some(wall(it.since)),
+                    ends: it.ends.map(wall),
+                    seed: Some(bits(it.seed.0)),
+                    ..none
+                },
+            ),
+            Change::OwnerEnded { owner, names, reason, at } => {
+                let (owner, at) = (Some(bits(owner.get())), Some(wall(*at)));
+                for name in names {
+                    let (name, why) = (Some(bytes(name).into()), Some(with_owner(*reason)));
+                    self.columns.push(
+                        bucket,
+                        "unlock",
+                        WriteRow { name, owner, at, why, ..WriteRow::default() },
+                    );
+                }
+                ("end owner", WriteRow { owner, at, why: Some(of_owner(*reason)), ..none })
+            }
+            Change::Locked(it) => (
+                "lock",
+                WriteRow {
+                    name: Some(bytes(&it.name).into()),
+                    owner: Some(bits(it.owner.get())),
+                    word: Some(word(it.mode)),
+                    token: Some(number_of(it.token)),
+                    at: Some(wall(it.since)),
+                    metadata: it.metadata.as_deref().map(str::as_bytes),
+                    ..none
+                },
+            ),
+            Change::Unlocked { name, owner, reason, at, .. } => {
+                let (name, owner) = (Some(bytes(name).into()), Some(bits(owner.get())));
+                ("unlock", WriteRow { name, owner, at: Some(wall(*at)), why: Some(of_lock(*reason)), ..none })
+            }
+            Change::LocksVoided { owner, which, at } => ("void", voided(which, bits(owner.get()), wall(*at))),
+            Change::LocksSwept { owner } => ("sweep", WriteRow { owner: Some(bits(owner.get())), ..none }),
+            Change::Claimed(it) => (
+                "claim",
+                WriteRow {
+                    name: Some(bytes(&it.name).into()),
+                    who: Some(it.claimant.as_bytes()),
+                    token: Some(number_of(it.token)),
+                    length: Some(bits(it.ttl_ms)),
+                    at: Some(wall(it.since)),
+                    seed: Some(bits(it.seed.0)),
+                    metadata: it.metadata.as_deref().map(str::as_bytes),
+                    ..none
+                },
+            ),
+            Change::Unclaimed { name, reason, at, .. } => {
+                let (name, at) = (Some(bytes(name).into()), Some(wall(*at)));
+                ("unclaim", WriteRow { name, at, why: Some(of_claim(*reason)), ..none })
+            }
+            Change::Assigned(it) => (
+                "assign",
+                WriteRow {
+                    name: Some(bytes(&it.name).into()),
+                    who: Some(it.claimant.as_bytes()),
+                    token: Some(number_of(it.token)),
+                    at: Some(wall(it.since)),
+                    seed: Some(bits(it.seed.0)),
+                    ..none
+                },
+            ),
+            Change::Unassigned { name, at, .. } => {
+                ("unassign", WriteRow { name: Some(bytes(name).into()), at: Some(wall(*at)), ..none })
+            }
+        };
+        self.columns.push(bucket, kind, row);
+    }
+}
+
+fn voided(which: &VoidLocks, owner: i64, at: i64) -> WriteRow<'static> {
+    let VoidRow { what, why, up_to, names } = VoidRow::of(which);
+    WriteRow {
+        name: Some(names.into()),
+        owner: Some(owner),
+        token: up_to,
+        at: Some(at),
+        word: Some(what),
+        why,
+        ..WriteRow::default()
+    }
+}
+
+impl<'a> Columns<'a> {
+    fn push(&mut self, bucket: Option<i32>, kind: &'static str, row: WriteRow<'a>) {
+        self.bucket.push(bucket);
+        self.kind.push(kind);
+        self.name.push(row.name);
+        self.owner.push(row.owner);
+        self.token.push(row.token);
+        self.length.push(row.length);
+        self.at.push(row.at);
+        self.ends.push(row.ends);
+        self.seed.push(row.seed);
+        self.who.push(row.who);
+        self.metadata.push(row.metadata);
+        self.word.push(row.word);
+        self.why.push(row.why);
+    }
+}

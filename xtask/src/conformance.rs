@@ -1,0 +1,47 @@
+//! `cargo xtask conformance`: the promises of every store, tried on a real database.
+
+use std::process::Command;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+use crate::Verdict;
+use crate::workspace::cargo::PROFILE;
+use crate::workspace::{setup, shell, tree};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Whose store
+    database: Database,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Database {
+    /// PostgreSQL, directly and behind PgBouncer; each test starts and stops a server of its own
+    Postgres,
+    /// SQLite
+    Sqlite,
+}
+
+pub(crate) fn run(args: &Args) -> Verdict {
+    let (store, root) = match args.database {
+        Database::Postgres => {
+            setup::postgres()?;
+            ("postgres", tree::root()?)
+        }
+        Database::Sqlite => ("sqlite", tree::root()?),
+    };
+    let mut test = Command::new("cargo");
+    let features = "conformance,postgres,sqlite";
+    test.args([
+        "test",
+        "--profile",
+        PROFILE,
+        "-p",
+        "lockhouse-store",
+        "--features",
+        &features,
+        "--test",
+        store,
+    ]);
+    Ok(shell::run_shown(test.current_dir(root))?.is_success())
+}
