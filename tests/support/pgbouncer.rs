@@ -1,6 +1,7 @@
 //! A PgBouncer of one's own before a PostgreSQL of one's own: in its folder, gone with the test.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 
 use super::server::{Account, Server, command};
@@ -39,7 +40,8 @@ impl PgBouncer {
         let child = pgbouncer.arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let socket = server.folder().join(format!(".s.PGSQL.{PORT}"));
         let started = std::time::Instant::now();
-        while !socket.exists() {
+        // The socket is there before it takes connections.
+        while UnixStream::connect(&socket).is_err() {
             assert!(started.elapsed().as_secs() < 10, "pgbouncer does not start");
             std::thread::yield_now();
         }

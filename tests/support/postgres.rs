@@ -1,4 +1,7 @@
-//! A PostgreSQL of one's own, for the tests of several crates: in a folder for temporary files, reached by a socket in it, gone with the test.
+//! A PostgreSQL of one's own, for the tests of several crates: in a folder for temporary files, reached by a
+//! socket in it, gone with the test.
+
+#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;

@@ -6,7 +6,6 @@
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
 mod bench;
-mod conformance;
 mod fix;
 mod fuzz;
 mod lab;
@@ -55,7 +54,7 @@ enum Command {
     /// Measure the house: files, circles, functions, comments
     Measure(measure::Args),
     /// Try the promises of every store on a real database
-    Conformance(conformance::Args),
+    Conformance(rings::conformance::Args),
     /// Join docs/requirements.md with the tests that ran
     Requirements(requirements::Args),
     /// Plant each bug of tests/mutants in a copy of the tree; its ring must catch it
@@ -103,7 +102,7 @@ pub fn run() -> ExitCode {
         Command::Verify => verify::run(),
         Command::Fix(args) => fix::run(&args),
         Command::Measure(args) => measure::run(&args),
-        Command::Conformance(args) => conformance::run(&args),
+        Command::Conformance(args) => rings::conformance::run(&args),
         Command::Requirements(args) => requirements::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Mutate(args) => mutate::run(&args),

@@ -1,5 +1,6 @@
 //! The rings of tests, as one table, and how each is run.
 
+pub(crate) mod conformance;
 pub(crate) mod dist;
 mod generators;
 pub(crate) mod interleavings;

@@ -1,5 +1,5 @@
-//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, PgBouncer, strace,
-//! valgrind.
+//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, PgBouncer,
+//! strace, valgrind.
 
 use std::fs;
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! A store in a schema of PostgreSQL.
 //!
 //! ```text
-//!   take_slot ──▶ line of loads:   one statement, then load: rows to RecoveredRow
-//!   commit ─────▶ line of commits: sections: CommitBatch to arrays ──▶ one statement for all slots
+//!   take_slot ──▶ connection of loads:   one statement, then load: rows to RecoveredRow
+//!   commit ─────▶ connection of commits: sections: CommitBatch to arrays ──▶ one statement for all slots
 //! ```
 
+mod connection;
 mod error;
-mod line;
 mod load;
 mod schema;
 mod sections;
@@ -33,8 +33,8 @@ use crate::{
     BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, SecretKey, Slot, Store,
     StoreFuture, StoreUnavailable, TakeError, WriterId,
 };
+use connection::{LazyConnection, Param};
 use error::{Trouble, said};
-use line::{Line, Param};
 use sections::Sections;
 
 /// The oldest version that will do.
@@ -66,8 +66,8 @@ pub struct PostgresStore {
     place: Box<str>,
     limit: Duration,
     history_rows: u32,
-    commits: Mutex<Line>,
-    loads: Mutex<Line>,
+    commits: Mutex<LazyConnection>,
+    loads: Mutex<LazyConnection>,
     closed: AtomicBool,
     sql: Statements,
 }
@@ -192,7 +192,7 @@ impl PostgresStore {
             .tcp_user_timeout(limit)
             .keepalives_idle(limit.max(Duration::from_secs(1)));
         let place: Box<str> = place_of(&config, &schema).into();
-        let mut loads = Line::new(config.clone(), place.clone());
+        let mut loads = LazyConnection::new(config.clone(), place.clone());
         let key = SecretKey::random().map_err(|error| PostgresOpenError::Away {
             place: place.clone(),
             why: error.to_string().into(),
@@ -205,7 +205,7 @@ impl PostgresStore {
         })?;
         Setup { place: &place, schema: &schema, slots, steps, key: &key }.run(client).await?;
         let sql = Statements::of(&quoted);
-        let commits = Mutex::new(Line::new(config, place.clone()));
+        let commits = Mutex::new(LazyConnection::new(config, place.clone()));
         Ok(Self { place, limit, history_rows, commits, loads: Mutex::new(loads), closed: false.into(), sql })
     }
 
@@ -243,10 +243,10 @@ impl PostgresStore {
         visit: &mut (dyn FnMut(RecoveredRow) + Send),
     ) -> Result<Opened, TakeError> {
         self.check()?;
-        let mut line = self.loads.lock().await;
+        let mut connection = self.loads.lock().await;
         let (lock_ms, number, writer) = (self.lock_ms(), i32::from(slot.get()), bits(writer.0));
         let params: [Param<'_>; 3] = [(&lock_ms, Type::INT4), (&number, Type::INT4), (&writer, Type::INT8)];
-        let taken = line.run(self.limit, &self.sql.take, &params).await;
+        let taken = connection.run(self.limit, &self.sql.take, &params).await;
         let rows = taken.map_err(|trouble| self.not_taken(trouble))?;
         let rows = rows.ok_or_else(|| self.away("the take was answered with a warning".into()))?;
         let row = rows.first().ok_or(TakeError::NoSuchSlot(slot))?;
@@ -254,21 +254,24 @@ impl PostgresStore {
         let since = bits(opened.tickets_since);
         let mut reader = load::Reader::default();
         let of_slot: [Param<'_>; 2] = [(&number, Type::INT4), (&since, Type::INT8)];
-        self.load(&mut line, &self.sql.marks, &of_slot[..1], &mut |row| load::mark(row).map(&mut *visit))
-            .await?;
-        self.load(&mut line, &self.sql.rows, &of_slot, &mut |row| reader.read(row, visit)).await?;
+        self.load(&mut connection, &self.sql.marks, &of_slot[..1], &mut |row| {
+            load::mark(row).map(&mut *visit)
+        })
+        .await?;
+        self.load(&mut connection, &self.sql.rows, &of_slot, &mut |row| reader.read(row, visit)).await?;
         Ok(opened)
     }
 
     /// Reads all rows of a query. A load that breaks off leaves its connection in the middle of them.
     async fn load(
         &self,
-        line: &mut Line,
+        connection: &mut LazyConnection,
         sql: &str,
         params: &[Param<'_>],
         read: &mut (dyn FnMut(&Row) -> Result<(), String> + Send),
     ) -> Result<(), TakeError> {
-        let rows = line.stream(self.limit, sql, params).await.map_err(|trouble| self.not_taken(trouble))?;
+        let rows =
+            connection.stream(self.limit, sql, params).await.map_err(|trouble| self.not_taken(trouble))?;
         let mut rows = pin!(rows);
         loop {
             match timeout(LOAD_LIMIT, rows.try_next()).await {
@@ -276,7 +279,7 @@ impl PostgresStore {
                 Ok(Ok(None)) => return Ok(()),
                 Ok(Err(error)) => return Err(self.not_taken(Trouble::of(&self.place, &error))),
                 Err(_) => {
-                    line.hang_up();
+                    connection.hang_up();
                     return Err(self.away(format!("no row within {} s", LOAD_LIMIT.as_secs()).into()));
                 }
             }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use lockhouse_core::{Change, VoidLocks};
+use lockhouse_core::{AssignmentRecord, Change, ClaimRecord, LockRecord, OwnerRecord, VoidLocks};
 use tokio_postgres::types::Type;
 
-use super::line::Param;
+use super::connection::Param;
 use crate::values::{bits, bytes, number_of, of_claim, of_lock, of_owner, wall, with_owner, word};
 use crate::void_locks::VoidRow;
 use crate::{CommitBatch, MarkOf, Scope, TokenMark, Write};
@@ -171,82 +171,83 @@ impl<'a> Sections<'a> {
         let none = WriteRow::default();
         let (kind, row) = match change {
             Change::TokensReserved { up_to } => ("reserve", WriteRow { token: Some(bits(*up_to)), ..none }),
-            Change::OwnerOpened(it) => (
-                "owner",
-                WriteRow {
-                    owner: Some(bits(it.owner.get())),
-                    who: Some(it.label.as_bytes()),
-                    metadata: it.metadata.as_deref().map(str::as_bytes),
-                    length: Some(bits(it.ttl_ms)),
-                    at: Some(wall(it.since)),
-                    ends: it.ends.map(wall),
-                    seed: Some(bits(it.seed.0)),
-                    ..none
-                },
-            ),
+            Change::OwnerOpened(it) => ("owner", opened(it)),
             Change::OwnerEnded { owner, names, reason, at } => {
                 let (owner, at) = (Some(bits(owner.get())), Some(wall(*at)));
                 for name in names {
                     let (name, why) = (Some(bytes(name).into()), Some(with_owner(*reason)));
-                    self.columns.push(
-                        bucket,
-                        "unlock",
-                        WriteRow { name, owner, at, why, ..WriteRow::default() },
-                    );
+                    let row = WriteRow { name, owner, at, why, ..WriteRow::default() };
+                    self.columns.push(bucket, "unlock", row);
                 }
                 ("end owner", WriteRow { owner, at, why: Some(of_owner(*reason)), ..none })
             }
-            Change::Locked(it) => (
-                "lock",
-                WriteRow {
-                    name: Some(bytes(&it.name).into()),
-                    owner: Some(bits(it.owner.get())),
-                    word: Some(word(it.mode)),
-                    token: Some(number_of(it.token)),
-                    at: Some(wall(it.since)),
-                    metadata: it.metadata.as_deref().map(str::as_bytes),
-                    ..none
-                },
-            ),
+            Change::Locked(it) => ("lock", locked(it)),
             Change::Unlocked { name, owner, reason, at, .. } => {
                 let (name, owner) = (Some(bytes(name).into()), Some(bits(owner.get())));
                 ("unlock", WriteRow { name, owner, at: Some(wall(*at)), why: Some(of_lock(*reason)), ..none })
             }
             Change::LocksVoided { owner, which, at } => ("void", voided(which, bits(owner.get()), wall(*at))),
             Change::LocksSwept { owner } => ("sweep", WriteRow { owner: Some(bits(owner.get())), ..none }),
-            Change::Claimed(it) => (
-                "claim",
-                WriteRow {
-                    name: Some(bytes(&it.name).into()),
-                    who: Some(it.claimant.as_bytes()),
-                    token: Some(number_of(it.token)),
-                    length: Some(bits(it.ttl_ms)),
-                    at: Some(wall(it.since)),
-                    seed: Some(bits(it.seed.0)),
-                    metadata: it.metadata.as_deref().map(str::as_bytes),
-                    ..none
-                },
-            ),
+            Change::Claimed(it) => ("claim", claimed(it)),
             Change::Unclaimed { name, reason, at, .. } => {
                 let (name, at) = (Some(bytes(name).into()), Some(wall(*at)));
                 ("unclaim", WriteRow { name, at, why: Some(of_claim(*reason)), ..none })
             }
-            Change::Assigned(it) => (
-                "assign",
-                WriteRow {
-                    name: Some(bytes(&it.name).into()),
-                    who: Some(it.claimant.as_bytes()),
-                    token: Some(number_of(it.token)),
-                    at: Some(wall(it.since)),
-                    seed: Some(bits(it.seed.0)),
-                    ..none
-                },
-            ),
+            Change::Assigned(it) => ("assign", assigned(it)),
             Change::Unassigned { name, at, .. } => {
                 ("unassign", WriteRow { name: Some(bytes(name).into()), at: Some(wall(*at)), ..none })
             }
         };
         self.columns.push(bucket, kind, row);
+    }
+}
+
+fn opened(it: &OwnerRecord) -> WriteRow<'_> {
+    WriteRow {
+        owner: Some(bits(it.owner.get())),
+        who: Some(it.label.as_bytes()),
+        metadata: it.metadata.as_deref().map(str::as_bytes),
+        length: Some(bits(it.ttl_ms)),
+        at: Some(wall(it.since)),
+        ends: it.ends.map(wall),
+        seed: Some(bits(it.seed.0)),
+        ..WriteRow::default()
+    }
+}
+
+fn locked(it: &LockRecord) -> WriteRow<'_> {
+    WriteRow {
+        name: Some(bytes(&it.name).into()),
+        owner: Some(bits(it.owner.get())),
+        word: Some(word(it.mode)),
+        token: Some(number_of(it.token)),
+        at: Some(wall(it.since)),
+        metadata: it.metadata.as_deref().map(str::as_bytes),
+        ..WriteRow::default()
+    }
+}
+
+fn claimed(it: &ClaimRecord) -> WriteRow<'_> {
+    WriteRow {
+        name: Some(bytes(&it.name).into()),
+        who: Some(it.claimant.as_bytes()),
+        token: Some(number_of(it.token)),
+        length: Some(bits(it.ttl_ms)),
+        at: Some(wall(it.since)),
+        seed: Some(bits(it.seed.0)),
+        metadata: it.metadata.as_deref().map(str::as_bytes),
+        ..WriteRow::default()
+    }
+}
+
+fn assigned(it: &AssignmentRecord) -> WriteRow<'_> {
+    WriteRow {
+        name: Some(bytes(&it.name).into()),
+        who: Some(it.claimant.as_bytes()),
+        token: Some(number_of(it.token)),
+        at: Some(wall(it.since)),
+        seed: Some(bits(it.seed.0)),
+        ..WriteRow::default()
     }
 }
 

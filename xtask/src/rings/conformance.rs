@@ -23,25 +23,15 @@ enum Database {
 }
 
 pub(crate) fn run(args: &Args) -> Verdict {
-    let (store, root) = match args.database {
+    let store = match args.database {
         Database::Postgres => {
             setup::postgres()?;
-            ("postgres", tree::root()?)
+            "postgres"
         }
-        Database::Sqlite => ("sqlite", tree::root()?),
+        Database::Sqlite => "sqlite",
     };
     let mut test = Command::new("cargo");
-    let features = "conformance,postgres,sqlite";
-    test.args([
-        "test",
-        "--profile",
-        PROFILE,
-        "-p",
-        "lockhouse-store",
-        "--features",
-        &features,
-        "--test",
-        store,
-    ]);
-    Ok(shell::run_shown(test.current_dir(root))?.is_success())
+    test.args(["test", "--profile", PROFILE, "-p", "lockhouse-store", "--test", store]);
+    test.args(["--features", "conformance,postgres,sqlite"]);
+    Ok(shell::run_shown(test.current_dir(tree::root()?))?.is_success())
 }

@@ -19,7 +19,7 @@ pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A connection, or none at the moment.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct LazyConnection {
     config: Config,
     place: Box<str>,
     connected: Option<Connected>,
@@ -32,7 +32,7 @@ struct Connected {
     warnings: Arc<AtomicU64>,
 }
 
-impl Line {
+impl LazyConnection {
     pub(crate) fn new(config: Config, place: Box<str>) -> Self {
         Self { config, place, connected: None }
     }
