@@ -29,6 +29,8 @@ impl PgBouncer {
              auth_type = any\n\
              pool_mode = transaction\n\
              default_pool_size = 4\n\
+             server_reset_query = DISCARD ALL\n\
+             server_reset_query_always = 1\n\
              logfile =\n\
              pidfile =\n"
         );

@@ -1,7 +1,7 @@
 //! A client of the HTTP API that does one thing after another.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,6 +9,9 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::server::codec::claims::{Answer, field, post};
+
+/// How long a server that refuses is asked again.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// One connection.
 pub(super) struct Caller {
@@ -31,10 +34,10 @@ impl Caller {
         Ok(Self { stream, host: address.to_string(), out: Vec::new(), input: Vec::new() })
     }
 
-    /// Begins an owner.
-    pub(super) async fn open(&mut self, ttl_ms: u64) -> Result<Owner> {
-        let body = format!(r#"{{"label":"bench","ttlMs":{ttl_ms}}}"#);
-        let (status, body) = self.call("owners", "", &body).await?;
+    /// Begins an owner. Its TTL is asked for anew whenever the server has refused for a while.
+    pub(super) async fn open(&mut self, ttl_ms: impl Fn() -> u64) -> Result<Owner> {
+        let body = || format!(r#"{{"label":"bench","ttlMs":{}}}"#, ttl_ms());
+        let (status, body) = self.call("owners", "", body).await?;
         ensure!(status == 201, "{status} {}", String::from_utf8_lossy(&body));
         let text = |key: &[u8]| {
             let text = field(&body, key).map(|text| String::from_utf8_lossy(text).into_owned());
@@ -53,7 +56,7 @@ impl Caller {
         let lock = |id| format!(r#"{{"kind":"record","id":"{id:07}","intent":"write"}}"#);
         let locks = records.into_iter().map(lock).collect::<Vec<_>>().join(",");
         let body = format!(r#"{{"owner":"{}","locks":[{locks}]}}"#, owner.id);
-        let (status, body) = self.call("locks", &owner.bearer, &body).await?;
+        let (status, body) = self.call("locks", &owner.bearer, || body.clone()).await?;
         ensure!(matches!(status, 201 | 423), "{status} {}", String::from_utf8_lossy(&body));
         Ok(status == 201)
     }
@@ -61,16 +64,17 @@ impl Caller {
     /// Gives back all its locks.
     pub(super) async fn unlock(&mut self, owner: &Owner) -> Result<()> {
         let body = format!(r#"{{"owner":"{}","all":true}}"#, owner.id);
-        let (status, body) = self.call("locks/release", &owner.bearer, &body).await?;
+        let (status, body) = self.call("locks/release", &owner.bearer, || body.clone()).await?;
         ensure!(status == 200, "{status} {}", String::from_utf8_lossy(&body));
         Ok(())
     }
 
     /// The answer. A server that refuses for a while is asked again when it says, as client libraries do.
-    async fn call(&mut self, path: &str, more: &str, body: &str) -> Result<(u64, Vec<u8>)> {
+    async fn call(&mut self, path: &str, more: &str, body: impl Fn() -> String) -> Result<(u64, Vec<u8>)> {
+        let start = Instant::now();
         loop {
-            let (status, answer) = self.call_once(path, more, body).await?;
-            match retry_after(&answer).filter(|_| status == 503) {
+            let (status, answer) = self.call_once(path, more, &body()).await?;
+            match retry_after(&answer).filter(|_| status == 503 && start.elapsed() < LONGEST) {
                 Some(pause) => sleep(pause).await,
                 None => return Ok((status, answer)),
             }

@@ -34,7 +34,7 @@ pub(super) fn lock(address: SocketAddr, count: usize, end: End) -> Result<()> {
     on_connections(move |connection| async move {
         let mine = count * connection / CONNECTIONS..count * (connection + 1) / CONNECTIONS;
         let mut caller = Caller::connect(address).await?;
-        let owner = caller.open(end.left_ms()).await?;
+        let owner = caller.open(|| end.left_ms()).await?;
         for first in mine.clone().step_by(LOCKS_PER_CALL) {
             let records = first..mine.end.min(first + LOCKS_PER_CALL);
             ensure!(caller.lock(&owner, records).await?, "a record is locked already");
@@ -48,7 +48,7 @@ pub(super) fn lock_separately(address: SocketAddr, count: usize, end: End) -> Re
     on_connections(move |connection| async move {
         let mut caller = Caller::connect(address).await?;
         for record in (connection..count).step_by(CONNECTIONS) {
-            let owner = caller.open(end.left_ms()).await?;
+            let owner = caller.open(|| end.left_ms()).await?;
             ensure!(caller.lock(&owner, [record]).await?, "a record is locked already");
         }
         Ok(())

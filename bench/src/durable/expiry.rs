@@ -101,7 +101,7 @@ async fn sleep_until(then: Instant) -> Result<()> {
 /// Whether another owner can lock the names, which is answered once the store knows of the ends.
 async fn are_free(address: SocketAddr) -> Result<()> {
     let mut caller = Caller::connect(address).await?;
-    let owner = caller.open(60_000).await?;
+    let owner = caller.open(|| 60_000).await?;
     for record in (0..LEASES).step_by(LEASES / ASKED).chain([LEASES - 1]) {
         while !caller.lock(&owner, [record]).await? {
             sleep(PAUSE).await;

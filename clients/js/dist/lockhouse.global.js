@@ -1776,7 +1776,10 @@
   function pickScheduler() {
     const { setImmediate, scheduler } = globalThis;
     if (typeof setImmediate === "function") return setImmediate;
-    if (typeof scheduler?.postTask === "function") return (task) => scheduler.postTask?.(task);
+    if (typeof scheduler?.postTask === "function") {
+      const post = scheduler.postTask.bind(scheduler);
+      return (task) => void post(() => reported(task));
+    }
     let channel;
     const tasks = [];
     return (task) => {
@@ -1787,6 +1790,13 @@
       tasks.push(task);
       channel.port2.postMessage(null);
     };
+  }
+  function reported(task) {
+    try {
+      task();
+    } catch (error) {
+      reportException(error);
+    }
   }
 
   // src/agent.ts

@@ -1739,7 +1739,10 @@ var scheduleTask = pickScheduler();
 function pickScheduler() {
   const { setImmediate, scheduler } = globalThis;
   if (typeof setImmediate === "function") return setImmediate;
-  if (typeof scheduler?.postTask === "function") return (task) => scheduler.postTask?.(task);
+  if (typeof scheduler?.postTask === "function") {
+    const post = scheduler.postTask.bind(scheduler);
+    return (task) => void post(() => reported(task));
+  }
   let channel;
   const tasks = [];
   return (task) => {
@@ -1750,6 +1753,13 @@ function pickScheduler() {
     tasks.push(task);
     channel.port2.postMessage(null);
   };
+}
+function reported(task) {
+  try {
+    task();
+  } catch (error) {
+    reportException(error);
+  }
 }
 
 // src/agent.ts

@@ -14,7 +14,10 @@ const BRISK_MS = 0.5;
 const QUIET_MICROTASKS = 8;
 /** How many microtasks a turn may have in all. */
 const LONGEST_MICROTASKS = 64;
-/** The clock is looked at in one of so many microtasks. */
+/**
+ * The clock is looked at in one of so many microtasks: after a long one, so many more may pass before frames
+ * go.
+ */
 const MICROTASKS_PER_LOOK = 4;
 /** How long frames wait at most for those of callbacks that are due, and for how many of these. */
 const COMPANY_MS = 1;

@@ -1,3 +1,5 @@
+import { reportException } from './errors.js';
+
 /**
  * Hands items to their handler in order, each in a task of its own: between two of them there is a microtask
  * checkpoint.
@@ -69,9 +71,12 @@ const scheduleTask: Schedule = pickScheduler();
 function pickScheduler(): Schedule {
   const { setImmediate, scheduler } = globalThis as TaskScope;
   if (typeof setImmediate === 'function') return setImmediate;
-  // Neither of the others is clamped to 4 ms or throttled in a hidden page, as setTimeout is. A message of a
-  // channel takes twice the time of a posted task.
-  if (typeof scheduler?.postTask === 'function') return (task) => scheduler.postTask?.(task);
+  // Neither of the others is clamped to 4 ms, as setTimeout is. A message of a channel takes longer than a
+  // posted task.
+  if (typeof scheduler?.postTask === 'function') {
+    const post = scheduler.postTask.bind(scheduler);
+    return (task) => void post(() => reported(task));
+  }
   let channel: MessageChannel | undefined;
   const tasks: (() => void)[] = [];
   return (task) => {
@@ -82,4 +87,13 @@ function pickScheduler(): Schedule {
     tasks.push(task);
     channel.port2.postMessage(null);
   };
+}
+
+/** Runs the task; what it throws would else be the rejection of a promise of its own. */
+function reported(task: () => void): void {
+  try {
+    task();
+  } catch (error) {
+    reportException(error);
+  }
 }

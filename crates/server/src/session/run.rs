@@ -1,9 +1,11 @@
 //! The task of a session: it waits for input, with and without a connection, until the session ends.
 
+use std::mem;
 use std::sync::Arc;
 
 use lockhouse::{Bucket, House, StoreState};
 use lockhouse_wire::{Envelope, FatalCode, FrameProblem, Hello, ServerFrame, Welcome, close};
+use tokio::task::yield_now;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::state::Session;
@@ -81,7 +83,12 @@ impl Session {
                         None => return,
                     }
                 }
-                Parting::Ended(words) => return self.part(connection, words),
+                Parting::Ended(words) => {
+                    // Its agents end before input that came later at other connections is carried out.
+                    let state = Arc::clone(&self.state);
+                    drop(self);
+                    return see_off(&state, connection, words);
+                }
             }
         }
     }
@@ -90,6 +97,7 @@ impl Session {
     async fn attached(&mut self, connection: &mut WebSocketConnection) -> Parting {
         let mut heartbeat = self.heartbeat();
         connection.enter(&self.registration.order);
+        let mut has_read = false;
         loop {
             let verdict = match self.take_notices() {
                 Verdict::GoOn => self.check_unread(),
@@ -99,6 +107,12 @@ impl Session {
                 return parting;
             }
             self.settle();
+            if mem::take(&mut has_read) && !self.outbound.queue.is_empty() {
+                // The other sessions read what has come to them before this one writes: each write may wake a
+                // client that takes the CPU, and a client that is woken later finds more answers.
+                yield_now().await;
+                continue;
+            }
             let (reading, turn) = (self.pacing.reading(), self.pacing.tenants_turn());
             let house = &self.state.house;
             // The order ensures that no crowd of frames delays a ping or the snapshot of a watch.
@@ -113,7 +127,10 @@ impl Session {
                 Ok(()) = self.phase.changed() => self.change_phase(),
                 () = self.admission.due() => self.revalidate(),
                 () = self.watches.due(turn) => self.look_again(),
-                incoming = connection.next(&mut self.outbound.queue, reading) => self.read(connection, incoming).await,
+                incoming = connection.next(&mut self.outbound.queue, reading) => {
+                    has_read = true;
+                    self.read(connection, incoming).await
+                }
                 () = self.pacing.turn(reading) => self.begin_turn(reading),
                 () = self.port.ready() => Verdict::GoOn,
                 store = house.unavailable(), if self.has_questions() => self.answer_questions(&store),
@@ -309,13 +326,8 @@ impl Session {
         LastWords::Farewell(Farewell::new(self.outbound.detach(), code, reason))
     }
 
-    /// Sees the connection off, in a task of its own: the session does not wait for it.
     fn part(&self, connection: WebSocketConnection, words: LastWords) {
-        match words {
-            LastWords::None => {}
-            LastWords::AnswerClose => drop(self.state.tasks.spawn(connection.answer_close())),
-            LastWords::Farewell(farewell) => drop(self.state.tasks.spawn(connection.part(farewell))),
-        }
+        see_off(&self.state, connection, words);
     }
 
     /// The session's turn begins. If it had begun already, nothing is there to be read.
@@ -324,5 +336,14 @@ impl Session {
             self.pass_turn();
         }
         Verdict::GoOn
+    }
+}
+
+/// Sees the connection off, in a task of its own: no session waits for it.
+fn see_off(state: &AppState, connection: WebSocketConnection, words: LastWords) {
+    match words {
+        LastWords::None => {}
+        LastWords::AnswerClose => drop(state.tasks.spawn(connection.answer_close())),
+        LastWords::Farewell(farewell) => drop(state.tasks.spawn(connection.part(farewell))),
     }
 }

@@ -72,3 +72,49 @@ async fn requests_of_64_connections_are_served_as_they_came() {
 async fn messages_of_several_frames_are_served_as_they_came() {
     requests_are_served_as_they_came(6, 4).await;
 }
+
+/// Stops the server, lets a client that holds a name leave and then others ask whether the name is free, and
+/// continues the server.
+async fn what_a_client_leaves_is_free_for_later_requests(leave: impl AsyncFn(&mut Client)) {
+    const OTHERS: usize = 3;
+    let server = ServerProcess::start("5m");
+    let mut others = Vec::new();
+    for _ in 0..OTHERS {
+        let mut other = Client::hello(server.address(), "").await;
+        other.join(1).await;
+        others.push(other);
+    }
+    for round in 1..=ROUNDS {
+        let name = format!("n{round}");
+        let mut holder = Client::hello(server.address(), "").await;
+        holder.join(1).await;
+        holder.request(1, 1, &name).await;
+        holder.granted(1).await;
+        for other in &mut others {
+            other.query(2 * round).await;
+        }
+        server.stop();
+        leave(&mut holder).await;
+        for other in &mut others {
+            let id = 2 * round + 1;
+            let shared = json!({"type": "request", "id": id, "agent": 1, "name": name, "mode": "shared", "ifAvailable": true});
+            other.call(shared).await;
+        }
+        server.go_on();
+        for other in &mut others {
+            // A refusal would come in its place.
+            other.granted(2 * round + 1).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_holds_that_says_goodbye_is_free_for_requests_that_come_later() {
+    what_a_client_leaves_is_free_for_later_requests(async |holder| holder.send(json!({"type": "bye"})).await)
+        .await;
+}
+
+#[tokio::test]
+async fn what_a_client_holds_that_closes_is_free_for_requests_that_come_later() {
+    what_a_client_leaves_is_free_for_later_requests(async |holder| holder.close(1001).await).await;
+}

@@ -238,6 +238,8 @@ pub async fn names_come_back_unit_by_unit(harness: &dyn Harness) {
         vec![0xE9],
         "%27'\"\\; DROP TABLE locks --".encode_utf16().collect(),
         vec![0xFFFF; 4096],
+        // Nothing makes it shorter.
+        scattered(4096).collect(),
     ];
     let named =
         |units: &Vec<u16>| NameBuf::from_units(units).unwrap_or_else(|error| panic!("{units:?}: {error}"));
@@ -249,7 +251,8 @@ pub async fn names_come_back_unit_by_unit(harness: &dyn Harness) {
         changes.push(Change::Claimed(ClaimRecord { name: named(units), ..claim("", token) }));
     }
     // Tenants and buckets are text, and any text will do.
-    let scope = Arc::new(Scope::new("té\0'", "\u{1F511}\0/%"));
+    let long = || scattered(1000).map(|unit| format!("{unit:04x}")).collect::<String>();
+    let scope = Arc::new(Scope::new(format!("té\0'{}", long()), format!("\u{1F511}\0/%{}", long())));
     let mut life = Life::begin(harness).await;
     life.write(writes(&scope, changes.clone())).await;
     let mut life = life.kill(harness).await;
@@ -327,4 +330,11 @@ pub async fn a_hundred_thousand_locks_come_back(harness: &dyn Harness) {
     }
     let life = life.kill(harness).await;
     assert_eq!(life.recovered, recovered_rows(&scope(), false, []));
+}
+
+/// So many units that follow no pattern, none of which is a hyphen.
+fn scattered(count: usize) -> impl Iterator<Item = u16> {
+    let next =
+        |seed: &u64| Some(seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F));
+    std::iter::successors(Some(1), next).skip(1).map(|seed| (seed >> 48) as u16 | 0x80).take(count)
 }

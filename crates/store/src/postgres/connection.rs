@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
@@ -30,6 +31,14 @@ struct Connected {
     client: Client,
     /// How many warnings have come.
     warnings: Arc<AtomicU64>,
+    driver: AbortHandle,
+}
+
+impl Drop for Connected {
+    /// A statement that is not answered would keep the socket open.
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
 }
 
 impl LazyConnection {
@@ -74,17 +83,24 @@ impl LazyConnection {
         }
     }
 
-    /// The rows of a query, as they come.
+    /// The rows of a query, as they come, over the connection of the statement before.
     pub(crate) async fn stream(
         &mut self,
         limit: Duration,
         sql: &str,
         params: &[Param<'_>],
     ) -> Result<RowStream, Trouble> {
-        let place = self.place.clone();
-        let connected = self.connected(limit).await.map_err(Trouble::Undone)?;
+        let Some(connected) = &self.connected else {
+            return Err(Trouble::Unknown("the connection broke off".into()));
+        };
         let params = params.iter().map(|(value, kind)| (*value, kind.clone()));
-        connected.client.query_typed_raw(sql, params).await.map_err(|error| Trouble::of(&place, &error))
+        match timeout(limit, connected.client.query_typed_raw(sql, params)).await {
+            Ok(rows) => rows.map_err(|error| Trouble::of(&self.place, &error)),
+            Err(_) => {
+                self.connected = None;
+                Err(Trouble::Unknown(format!("no row within {} s", limit.as_secs()).into()))
+            }
+        }
     }
 
     /// The client of the connection, which is made if there is none.
@@ -109,8 +125,8 @@ impl LazyConnection {
                 }
             };
             let warnings = Arc::new(AtomicU64::new(0));
-            tokio::spawn(drive(connection, Arc::clone(&warnings)));
-            self.connected = Some(Connected { client, warnings });
+            let driver = tokio::spawn(drive(connection, Arc::clone(&warnings))).abort_handle();
+            self.connected = Some(Connected { client, warnings, driver });
         }
         self.connected.as_mut().ok_or_else(|| StoreUnavailable::Away {
             place: self.place.clone(),

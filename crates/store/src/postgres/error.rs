@@ -56,6 +56,14 @@ pub enum PostgresOpenError {
         /// The oldest version.
         oldest: i32,
     },
+    /// Transactions would see a state that is not the latest.
+    #[error("{place} has default_transaction_isolation={found:?} for this account; set \"read committed\"")]
+    Isolation {
+        /// The place of the store.
+        place: Box<str>,
+        /// The setting.
+        found: Box<str>,
+    },
     /// The server does not sync its disk: a loss of power would lose or damage what it has acknowledged.
     #[error("{place} has fsync=off, so that nothing survives a loss of power; set fsync=on")]
     NoSync {
@@ -106,9 +114,7 @@ pub(crate) enum Trouble {
 impl Trouble {
     pub(crate) fn of(place: &str, error: &Error) -> Self {
         let why = said(error);
-        let Some(error) =
-            error.as_db_error().filter(|error| error.parsed_severity() == Some(Severity::Error))
-        else {
+        let Some(error) = error.as_db_error().filter(|error| is_of_statement(error)) else {
             // The connection broke off, or the server ended it, which may have come after the commit.
             return Self::Unknown(why);
         };
@@ -120,6 +126,13 @@ impl Trouble {
             _ => Self::Undone(StoreUnavailable::Away { place, why }),
         }
     }
+}
+
+/// Whether the statement has failed, and not its connection, of which a pooler may tell like that, too.
+fn is_of_statement(error: &DbError) -> bool {
+    let code = error.code().code();
+    let is_of_connection = code.starts_with("08") || code.starts_with("57P") || code == "40003";
+    error.parsed_severity() == Some(Severity::Error) && !is_of_connection
 }
 
 fn is_of_tables(code: &SqlState) -> bool {

@@ -11,6 +11,7 @@ mod load;
 mod schema;
 mod sections;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use parking_lot::Mutex as SyncMutex;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
@@ -53,7 +55,9 @@ const LOAD_LIMIT: Duration = Duration::from_secs(60);
 ///
 /// Committed batches survive whatever the database survives: with `synchronous_commit` as it is by default
 /// the loss of power of its machine, with a synchronous standby also the loss of the machine. The schema has
-/// a key in it, so only its owner may read it.
+/// a key in it: no other account should have the right to read it.
+///
+/// Its calls need a tokio runtime with time and I/O.
 ///
 /// A take is unconditional: it ends the right of the former writer to write, but the former writer learns of
 /// that at its next commit only. The caller has to know that the former writer has ended, or grants nothing
@@ -70,6 +74,9 @@ pub struct PostgresStore {
     loads: Mutex<LazyConnection>,
     closed: AtomicBool,
     sql: Statements,
+    /// By slot, the batch of which it is not known whether the schema has it: its epoch, writer and first
+    /// write.
+    unknown: SyncMutex<HashMap<Slot, (u64, WriterId, u64)>>,
 }
 
 /// The statements about the tables of this schema.
@@ -78,6 +85,8 @@ struct Statements {
     take: String,
     marks: String,
     rows: String,
+    /// Whether a slot is still that of an epoch and a writer.
+    holds: String,
 }
 
 /// The options of a [`PostgresStore`].
@@ -156,8 +165,8 @@ impl PostgresOptions {
 
 impl PostgresStore {
     /// Opens the store at an address like `postgres://USER@HOST:PORT/DATABASE`, or `host=… user=…`, as in
-    /// libpq; of several hosts, the first that can be written. The tables are made where they are missing,
-    /// or taken to the present version, in one transaction.
+    /// libpq, with one host. The tables are made where they are missing, or taken to the present version, in
+    /// one transaction.
     ///
     /// # Errors
     ///
@@ -181,10 +190,7 @@ impl PostgresStore {
     ) -> Result<Self, PostgresOpenError> {
         options.check()?;
         let PostgresOptions { schema, slots, statement_timeout: limit, history_rows } = options;
-        let mut config: Config = address.parse().map_err(|error: tokio_postgres::Error| {
-            // The source says which key is wrong, and never repeats a value.
-            PostgresOpenError::Address { why: said(&error) }
-        })?;
+        let mut config = config_of(address)?;
         config
             .application_name("lockhouse")
             .target_session_attrs(tokio_postgres::config::TargetSessionAttrs::ReadWrite)
@@ -203,10 +209,15 @@ impl PostgresStore {
             StoreUnavailable::Away { place, why } => PostgresOpenError::Away { place, why },
             other => PostgresOpenError::Away { place: place.clone(), why: other.to_string().into() },
         })?;
-        Setup { place: &place, schema: &schema, slots, steps, key: &key }.run(client).await?;
+        let setup = Setup { place: &place, schema: &schema, slots, steps, key: &key };
+        timeout(SETUP_LIMIT, setup.run(client)).await.map_err(|_| {
+            let why = format!("no answer within {} s", SETUP_LIMIT.as_secs()).into();
+            PostgresOpenError::Away { place: place.clone(), why }
+        })??;
         let sql = Statements::of(&quoted);
         let commits = Mutex::new(LazyConnection::new(config, place.clone()));
-        Ok(Self { place, limit, history_rows, commits, loads: Mutex::new(loads), closed: false.into(), sql })
+        let (loads, unknown) = (Mutex::new(loads), SyncMutex::default());
+        Ok(Self { place, limit, history_rows, commits, loads, closed: false.into(), sql, unknown })
     }
 
     fn check(&self) -> Result<(), Fatal> {
@@ -221,7 +232,27 @@ impl PostgresStore {
         (self.limit.as_millis() / 2).clamp(1, 1_800_000) as i32
     }
 
+    /// The outcomes, of which none is definite if an earlier sending of the batch may have had another.
     async fn commit_all(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
+        let key = |batch: &CommitBatch| (batch.epoch, batch.writer, batch.first_seq);
+        // Noted before: the future may be dropped.
+        let note =
+            |batch: &Arc<CommitBatch>| self.unknown.lock().insert(batch.slot, key(batch)) == Some(key(batch));
+        let were_unknown: Vec<bool> = batches.iter().map(note).collect();
+        let mut outcomes = self.send(batches).await?;
+        let mut unknown = self.unknown.lock();
+        for ((batch, outcome), was_unknown) in batches.iter().zip(&mut outcomes).zip(were_unknown) {
+            if was_unknown && is_undone(outcome) {
+                *outcome = CommitOutcome::Unknown;
+            }
+            if *outcome != CommitOutcome::Unknown {
+                unknown.remove(&batch.slot);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    async fn send(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
         let all = |outcome: CommitOutcome| Ok(vec![outcome; batches.len()]);
         let (sections, lock_ms) = (Sections::of(batches), self.lock_ms());
         let history_rows = i64::from(self.history_rows);
@@ -259,7 +290,16 @@ impl PostgresStore {
         })
         .await?;
         self.load(&mut connection, &self.sql.rows, &of_slot, &mut |row| reader.read(row, visit)).await?;
-        Ok(opened)
+        // What was read is of one life of the slot.
+        let epoch = bits(opened.epoch);
+        let own: [Param<'_>; 3] = [(&number, Type::INT4), (&epoch, Type::INT8), (&writer, Type::INT8)];
+        let mut holds = false;
+        let look = &mut |_: &Row| {
+            holds = true;
+            Ok(())
+        };
+        self.load(&mut connection, &self.sql.holds, &own, look).await?;
+        if holds { Ok(opened) } else { Err(self.away("another writer took the slot meanwhile".into())) }
     }
 
     /// Reads all rows of a query. A load that breaks off leaves its connection in the middle of them.
@@ -271,7 +311,7 @@ impl PostgresStore {
         read: &mut (dyn FnMut(&Row) -> Result<(), String> + Send),
     ) -> Result<(), TakeError> {
         let rows =
-            connection.stream(self.limit, sql, params).await.map_err(|trouble| self.not_taken(trouble))?;
+            connection.stream(LOAD_LIMIT, sql, params).await.map_err(|trouble| self.not_taken(trouble))?;
         let mut rows = pin!(rows);
         loop {
             match timeout(LOAD_LIMIT, rows.try_next()).await {
@@ -302,6 +342,14 @@ impl PostgresStore {
         Fatal::Damaged { place: self.place.clone(), why: why.into() }
     }
 }
+
+/// Whether the batch was refused for the moment.
+fn is_undone(outcome: &CommitOutcome) -> bool {
+    matches!(outcome, CommitOutcome::Refused(why) if !matches!(why, StoreUnavailable::OutOfOrder { .. }))
+}
+
+/// How long it may take to make the tables, or to wait for another process that does.
+const SETUP_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long the first connection may take at least.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -381,7 +429,22 @@ impl Statements {
             take: format!("SELECT * FROM {quoted}.take($1, $2, $3)"),
             marks: schema::of(quoted, schema::MARKS),
             rows: schema::of(quoted, schema::ROWS),
+            holds: format!("SELECT slot FROM {quoted}.slots WHERE slot = $1 AND epoch = $2 AND writer = $3"),
         }
+    }
+}
+
+/// The settings that an address stands for. No part of it is repeated in an error: it may have a password.
+fn config_of(address: &str) -> Result<Config, PostgresOpenError> {
+    let wrong = |why: &str| PostgresOpenError::Address { why: why.into() };
+    let config: Config = address.parse().map_err(|_| wrong("the address cannot be read"))?;
+    match config.get_hosts() {
+        [] => Err(wrong("the address names no host")),
+        [Host::Tcp(host)] if host.contains('@') => {
+            Err(wrong("the address has an @ too many; within a password it is written %40"))
+        }
+        [_] => Ok(config),
+        _ => Err(wrong("the address names several hosts")),
     }
 }
 
@@ -415,13 +478,18 @@ impl Setup<'_> {
     }
 
     async fn check_server(&self, client: &Client) -> Result<(), PostgresOpenError> {
-        let sql = "SELECT current_setting('server_version_num')::integer / 10000, current_setting('fsync')";
+        let sql = "SELECT current_setting('server_version_num')::integer / 10000, current_setting('fsync'),
+                       current_setting('default_transaction_isolation')";
         let rows = client.query_typed(sql, &[]).await.map_err(|error| self.failed(&error))?;
         let row = rows.first().ok_or_else(|| self.away("it does not say which version it is".into()))?;
         let get = |error: tokio_postgres::Error| self.failed(&error);
         let (found, fsync): (i32, &str) = (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
         if found < OLDEST {
             return Err(PostgresOpenError::TooOld { place: self.place.into(), found, oldest: OLDEST });
+        }
+        let isolation: &str = row.try_get(2).map_err(get)?;
+        if isolation != "read committed" {
+            return Err(PostgresOpenError::Isolation { place: self.place.into(), found: isolation.into() });
         }
         if fsync == "off" {
             return Err(PostgresOpenError::NoSync { place: self.place.into() });
@@ -436,6 +504,8 @@ impl Setup<'_> {
     ) -> Result<Result<(), PostgresOpenError>, tokio_postgres::Error> {
         let (quoted, known) = (schema::quoted(self.schema), schema::version_of(self.steps));
         let transaction = client.transaction().await?;
+        let limit = format!("SET LOCAL lock_timeout = '{}s'", SETUP_LIMIT.as_secs() / 2);
+        transaction.batch_execute(&limit).await?;
         let lock = "SELECT pg_advisory_xact_lock(hashtextextended('lockhouse ' || $1, 0))";
         transaction.query_typed(lock, &[(&self.schema, Type::TEXT)]).await?;
         let look = "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($1 || '.fleet') IS NOT NULL,

@@ -1,4 +1,6 @@
 -- Version 1: the tables and the functions of takes and commits. `{s}` stands for the quoted name of the schema.
+--
+-- Names are found by their digests: a row of an index has no room for long ones.
 
 CREATE TABLE {s}.slots (
     slot                    integer PRIMARY KEY,
@@ -18,14 +20,16 @@ INSERT INTO {s}.slots (slot) SELECT generate_series(0, slots - 1) FROM {s}.fleet
 CREATE TABLE {s}.tenants (
     slot   integer NOT NULL,
     tenant bytea   NOT NULL,
+    digest bytea   NOT NULL GENERATED ALWAYS AS (sha256(tenant)) STORED,
     mark   bigint  NOT NULL,
-    PRIMARY KEY (slot, tenant)
+    PRIMARY KEY (slot, digest)
 );
 CREATE TABLE {s}.floors (
     slot         integer NOT NULL,
     tenant_group bytea   NOT NULL,
+    digest       bytea   NOT NULL GENERATED ALWAYS AS (sha256(tenant_group)) STORED,
     mark         bigint  NOT NULL,
-    PRIMARY KEY (slot, tenant_group)
+    PRIMARY KEY (slot, digest)
 );
 
 CREATE TABLE {s}.buckets (
@@ -35,7 +39,8 @@ CREATE TABLE {s}.buckets (
     bucket  bytea   NOT NULL,
     mark    bigint  NOT NULL DEFAULT 0,
     told_in bigint  NOT NULL DEFAULT 0,
-    UNIQUE (slot, tenant, bucket)
+    digest  bytea   NOT NULL GENERATED ALWAYS AS (sha256(sha256(tenant) || sha256(bucket))) STORED,
+    UNIQUE (slot, digest)
 );
 
 CREATE TABLE {s}.owners (
@@ -53,34 +58,37 @@ CREATE TABLE {s}.owners (
 CREATE TABLE {s}.locks (
     bucket   bigint NOT NULL,
     name     bytea  NOT NULL,
+    digest   bytea  NOT NULL GENERATED ALWAYS AS (sha256(name)) STORED,
     owner    bigint NOT NULL,
     mode     text   NOT NULL CHECK (mode IN ('exclusive', 'shared')),
     token    bigint NOT NULL,
     since    bigint NOT NULL,
     metadata bytea,
-    PRIMARY KEY (bucket, name, owner)
+    PRIMARY KEY (bucket, digest, owner)
 );
 
 CREATE TABLE {s}.claims (
     bucket   bigint NOT NULL,
     name     bytea  NOT NULL,
+    digest   bytea  NOT NULL GENERATED ALWAYS AS (sha256(name)) STORED,
     claimant bytea  NOT NULL,
     token    bigint NOT NULL,
     ttl_ms   bigint NOT NULL,
     since    bigint NOT NULL,
     seal     bigint NOT NULL,
     metadata bytea,
-    PRIMARY KEY (bucket, name)
+    PRIMARY KEY (bucket, digest)
 );
 
 CREATE TABLE {s}.assignments (
     bucket   bigint NOT NULL,
     name     bytea  NOT NULL,
+    digest   bytea  NOT NULL GENERATED ALWAYS AS (sha256(name)) STORED,
     claimant bytea  NOT NULL,
     token    bigint NOT NULL,
     since    bigint NOT NULL,
     seal     bigint NOT NULL,
-    PRIMARY KEY (bucket, name)
+    PRIMARY KEY (bucket, digest)
 );
 
 CREATE TABLE {s}.voided (
@@ -161,9 +169,10 @@ DECLARE
     v_bucket bigint;
     v_write  integer := 0;
     v_end    integer;
-    -- The first and the last row of the history that were added.
-    v_from   bigint;
+    -- The row of the history that a write has added, and the first and the last of all.
     v_seq    bigint;
+    v_oldest bigint;
+    v_newest bigint;
 BEGIN
     PERFORM begin_statement(lock_ms);
     -- Always in the same order, so that no two commits wait for each other.
@@ -190,10 +199,12 @@ BEGIN
             v_index := 0;
             WHILE v_write < v_end LOOP
                 v_write := v_write + 1;
+                v_seq := NULL;
                 IF w_bucket[v_write] <> v_index THEN
                     v_index := w_bucket[v_write];
                     SELECT id INTO v_bucket FROM buckets
-                    WHERE slot = v_state.slot AND tenant = b_tenant[v_index] AND bucket = b_bucket[v_index];
+                    WHERE slot = v_state.slot
+                        AND digest = sha256(sha256(b_tenant[v_index]) || sha256(b_bucket[v_index]));
                     IF v_bucket IS NULL AND w_kind[v_write] <> 'drop' THEN
                         INSERT INTO buckets (slot, tenant, bucket)
                         VALUES (v_state.slot, b_tenant[v_index], b_bucket[v_index])
@@ -209,12 +220,12 @@ BEGIN
                     INSERT INTO claims (bucket, name, claimant, token, ttl_ms, since, seal, metadata)
                     VALUES (v_bucket, w_name[v_write], w_who[v_write], w_token[v_write], w_length[v_write],
                         w_at[v_write], w_seed[v_write], w_metadata[v_write])
-                    ON CONFLICT (bucket, name) DO UPDATE SET claimant = excluded.claimant,
+                    ON CONFLICT (bucket, digest) DO UPDATE SET claimant = excluded.claimant,
                         token = excluded.token, ttl_ms = excluded.ttl_ms, since = excluded.since,
                         seal = excluded.seal, metadata = excluded.metadata;
                 WHEN 'unclaim' THEN
                     WITH ended AS (
-                        DELETE FROM claims WHERE bucket = v_bucket AND name = w_name[v_write] RETURNING *
+                        DELETE FROM claims WHERE bucket = v_bucket AND digest = sha256(w_name[v_write]) RETURNING *
                     )
                     INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
                     SELECT b_tenant[v_index], b_bucket[v_index], 'claim', 'ended', w_at[v_write],
@@ -229,12 +240,12 @@ BEGIN
                     INSERT INTO locks (bucket, name, owner, mode, token, since, metadata)
                     VALUES (v_bucket, w_name[v_write], w_owner[v_write], w_word[v_write], w_token[v_write],
                         w_at[v_write], w_metadata[v_write])
-                    ON CONFLICT (bucket, name, owner) DO UPDATE SET mode = excluded.mode,
+                    ON CONFLICT (bucket, digest, owner) DO UPDATE SET mode = excluded.mode,
                         token = excluded.token, since = excluded.since, metadata = excluded.metadata;
                 WHEN 'unlock' THEN
                     WITH ended AS (
                         DELETE FROM locks
-                        WHERE bucket = v_bucket AND name = w_name[v_write] AND owner = w_owner[v_write]
+                        WHERE bucket = v_bucket AND digest = sha256(w_name[v_write]) AND owner = w_owner[v_write]
                         RETURNING *
                     )
                     INSERT INTO history (tenant, bucket, what, event, at, why, owner, name, mode, token, who)
@@ -281,7 +292,7 @@ BEGIN
                     DELETE FROM voided WHERE bucket = v_bucket AND owner = w_owner[v_write];
                 WHEN 'assign' THEN
                     WITH ended AS (
-                        DELETE FROM claims WHERE bucket = v_bucket AND name = w_name[v_write] RETURNING *
+                        DELETE FROM claims WHERE bucket = v_bucket AND digest = sha256(w_name[v_write]) RETURNING *
                     )
                     INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
                     SELECT b_tenant[v_index], b_bucket[v_index], 'claim', 'ended', w_at[v_write],
@@ -293,11 +304,11 @@ BEGIN
                     INSERT INTO assignments (bucket, name, claimant, token, since, seal)
                     VALUES (v_bucket, w_name[v_write], w_who[v_write], w_token[v_write], w_at[v_write],
                         w_seed[v_write])
-                    ON CONFLICT (bucket, name) DO UPDATE SET claimant = excluded.claimant,
+                    ON CONFLICT (bucket, digest) DO UPDATE SET claimant = excluded.claimant,
                         token = excluded.token, since = excluded.since, seal = excluded.seal;
                 WHEN 'unassign' THEN
                     WITH ended AS (
-                        DELETE FROM assignments WHERE bucket = v_bucket AND name = w_name[v_write]
+                        DELETE FROM assignments WHERE bucket = v_bucket AND digest = sha256(w_name[v_write])
                         RETURNING *
                     )
                     INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
@@ -318,11 +329,11 @@ BEGIN
                 WHEN 'tenant mark' THEN
                     INSERT INTO tenants (slot, tenant, mark)
                     VALUES (v_state.slot, w_who[v_write], w_token[v_write])
-                    ON CONFLICT (slot, tenant) DO UPDATE SET mark = greatest(tenants.mark, excluded.mark);
+                    ON CONFLICT (slot, digest) DO UPDATE SET mark = greatest(tenants.mark, excluded.mark);
                 WHEN 'group mark' THEN
                     INSERT INTO floors (slot, tenant_group, mark)
                     VALUES (v_state.slot, w_who[v_write], w_token[v_write])
-                    ON CONFLICT (slot, tenant_group)
+                    ON CONFLICT (slot, digest)
                     DO UPDATE SET mark = greatest(floors.mark, excluded.mark);
                 WHEN 'floor' THEN
                     UPDATE slots SET token_floor = greatest(token_floor, w_token[v_write])
@@ -343,7 +354,8 @@ BEGIN
                 WHEN 'erase mark' THEN
                     UPDATE slots SET clean = false WHERE slot = v_state.slot;
                 END CASE;
-                v_from := coalesce(v_from, v_seq);
+                v_oldest := coalesce(v_oldest, v_seq);
+                v_newest := coalesce(v_seq, v_newest);
             END LOOP;
             UPDATE slots SET last_seq = s_last[i] WHERE slot = v_state.slot;
             outcome := 0;
@@ -351,11 +363,12 @@ BEGIN
         v_write := v_end;
         RETURN NEXT;
     END LOOP;
-    -- The oldest rows go now and then, those that another commit deletes at the moment excepted.
-    IF v_from / 1000 <> v_seq / 1000 THEN
+    -- The oldest rows go once in a thousand, those that another commit deletes at the moment excepted. A write
+    -- adds two at most, of which the last is known.
+    IF (v_oldest - 2) / 1000 <> v_newest / 1000 THEN
         DELETE FROM history WHERE seq IN (
-            SELECT seq FROM history WHERE seq <= v_seq - history_rows
-            ORDER BY seq LIMIT v_seq - v_from + 2000 FOR UPDATE SKIP LOCKED);
+            SELECT seq FROM history WHERE seq <= v_newest - history_rows
+            ORDER BY seq LIMIT v_newest - v_oldest + 2000 FOR UPDATE SKIP LOCKED);
     END IF;
 END
 $body$;
