@@ -4,9 +4,9 @@ use std::ops::{Index, IndexMut};
 
 use slab::Slab;
 
-/// Values in numbered slots. Once seven eighths of the slots are unused the memory is returned as far as
-/// survivors at the end allow, at a cost that the removals since have paid for; after that, each time when
-/// half of the survivors have gone.
+/// Values in numbered slots. Once seven eighths of the slots are unused the memory is returned, if survivors
+/// at the end allow half of it or more, at a cost that the removals since have paid for; after that, each time
+/// when half of the survivors have gone.
 #[derive(Debug)]
 pub(crate) struct Arena<T> {
     slots: Slab<T>,
@@ -57,8 +57,12 @@ impl<T: Weigh> Arena<T> {
         let is_paid = self.removed_since_shrinking * 2 >= self.slots.capacity();
         // Halving is too rare to need payment.
         if is_paid || self.slots.len() * 2 <= self.survivors {
-            self.slots.shrink_to_fit();
             self.survivors = self.slots.len();
+            // The look passes over the slots behind the last value; to shrink, over all.
+            let end = self.slots.iter().next_back().map_or(0, |(slot, _)| slot + 1);
+            if end * 2 <= self.slots.capacity() {
+                self.slots.shrink_to_fit();
+            }
         }
         if is_paid {
             self.removed_since_shrinking = 0;
