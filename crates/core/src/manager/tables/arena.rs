@@ -5,8 +5,8 @@ use std::ops::{Index, IndexMut};
 use slab::Slab;
 
 /// Values in numbered slots. Once seven eighths of the slots are unused the memory is returned, if survivors
-/// at the end allow half of it or more, at a cost that the removals since have paid for; after that, each time
-/// when half of the survivors have gone.
+/// at the end allow half of it or more, at a cost that the removals since have paid for; after that, each
+/// time when half of the survivors have gone.
 #[derive(Debug)]
 pub(crate) struct Arena<T> {
     slots: Slab<T>,
