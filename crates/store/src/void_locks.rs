@@ -6,14 +6,14 @@ use crate::values;
 
 /// The columns that say which locks of an owner are void.
 #[derive(Debug)]
-pub(crate) struct VoidRow<N> {
+pub(crate) struct VoidRow {
     pub(crate) what: &'static str,
     pub(crate) why: Option<&'static str>,
     pub(crate) up_to: Option<i64>,
-    pub(crate) names: N,
+    pub(crate) names: Vec<u8>,
 }
 
-impl VoidRow<Vec<u8>> {
+impl VoidRow {
     pub(crate) fn of(which: &VoidLocks) -> Self {
         let (why, up_to) = (None, None);
         match which {

@@ -243,7 +243,7 @@ async fn a_commit_that_no_standby_has_is_unknown() {
     let mut writer = Writer::take(&store, 0, 1).await;
     // Cancelled, the wait ends with a warning, and the answer says that all is well; ended, without one.
     for how in ["pg_cancel_backend", "pg_terminate_backend"] {
-        site.set_standby("nobody").await;
+        site.set_standby("away").await;
         let batch = writer.claiming(how);
         for sending in ["the first", "the second, which finds it there"] {
             let both = async { tokio::join!(writer.commit(&batch), site.meddle(how, "lockhouse")).0 };
@@ -268,15 +268,17 @@ async fn what_is_not_answered_in_time_is_unknown_and_stays_so_until_it_is_known(
     let mut writer = Writer::take(&store, 0, 1).await;
     let first = writer.claiming("a");
     while writer.commit(&first).await != CommitOutcome::Committed {}
-    site.set_standby("nobody").await;
-    let (batch, start) = (writer.claiming("b"), Instant::now());
-    assert_eq!(writer.commit(&batch).await, CommitOutcome::Unknown);
+    site.set_standby("away").await;
+    let (both, start) = (vec![writer.claiming("b"), writer.claiming("c")], Instant::now());
+    assert_eq!(store.commit(both.clone()).await, Ok(vec![CommitOutcome::Unknown; 2]));
     // The process of the first sending still has the row of the slot.
-    assert_eq!(writer.commit(&batch).await, CommitOutcome::Unknown);
+    for batch in &both {
+        assert_eq!(writer.commit(batch).await, CommitOutcome::Unknown);
+    }
     assert!(start.elapsed() < 20 * limit, "{:?}", start.elapsed());
     site.set_standby("").await;
-    while writer.commit(&batch).await != CommitOutcome::Committed {}
-    assert_eq!(writer.claims().await, 2);
+    while store.commit(both.clone()).await != Ok(vec![CommitOutcome::Committed; 2]) {}
+    assert_eq!(writer.claims().await, 3);
 }
 
 #[tokio::test]
@@ -306,11 +308,16 @@ async fn a_row_that_another_holds_refuses_a_commit_that_is_not_kept_then() {
     let paused = other.transaction().await.unwrap();
     let lock = format!("SELECT FROM {} WHERE slot = 0 FOR UPDATE", schema.table("slots"));
     paused.batch_execute(&lock).await.unwrap();
-    let batch = writer.claiming("a");
-    let outcome = writer.commit(&batch).await;
-    assert!(matches!(outcome, CommitOutcome::Refused(StoreUnavailable::Away { .. })), "{outcome:?}");
+    let batches = ["a", "b", "c", "d", "e"].map(|name| writer.claiming(name)).to_vec();
+    let start = Instant::now();
+    let outcomes = store.commit(batches.clone()).await.unwrap();
+    // They wait together, and not one after the other.
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    for outcome in outcomes {
+        assert!(matches!(outcome, CommitOutcome::Refused(StoreUnavailable::Away { .. })), "{outcome:?}");
+    }
     paused.rollback().await.unwrap();
-    assert_eq!(writer.commit(&batch).await, CommitOutcome::Committed);
+    assert_eq!(store.commit(batches).await, Ok(vec![CommitOutcome::Committed; 5]));
 }
 
 #[tokio::test]

@@ -73,11 +73,11 @@ impl Session {
                 Parting::Replaced(next) => {
                     let problem = FrameProblem::with_message("another connection resumed this session");
                     let farewell = Farewell::fatal(WriteQueue::default(), FatalCode::Replaced, problem);
-                    self.part(connection, LastWords::Farewell(farewell));
+                    see_off(&self.state, connection, LastWords::Farewell(farewell));
                     connection = *next;
                 }
                 Parting::Detached(words) => {
-                    self.part(connection, words);
+                    see_off(&self.state, connection, words);
                     match self.detached().await {
                         Some(next) => connection = next,
                         None => return,
@@ -180,7 +180,7 @@ impl Session {
         };
         if let Err(denial) = self.admission.check_resume(&attach.admission) {
             let farewell = Farewell::fatal(WriteQueue::default(), denial.code, denial.problem.clone());
-            self.part(attach.connection, LastWords::Farewell(farewell));
+            see_off(&self.state, attach.connection, LastWords::Farewell(farewell));
             return Err(denial);
         }
         // Where the renewal comes too late the session is gone.
@@ -192,7 +192,7 @@ impl Session {
             let rule = format!("a number from {} to {}", bad.low, bad.high);
             let problem = FrameProblem::with_value("resume.received", &attach.received.to_string(), rule);
             let farewell = Farewell::fatal(WriteQueue::default(), FatalCode::BadSeq, problem);
-            self.part(attach.connection, LastWords::Farewell(farewell));
+            see_off(&self.state, attach.connection, LastWords::Farewell(farewell));
             return Ok(None);
         }
         self.admission = attach.admission;
@@ -324,10 +324,6 @@ impl Session {
 
     fn close(&mut self, code: u16, reason: &'static str) -> LastWords {
         LastWords::Farewell(Farewell::new(self.outbound.detach(), code, reason))
-    }
-
-    fn part(&self, connection: WebSocketConnection, words: LastWords) {
-        see_off(&self.state, connection, words);
     }
 
     /// The session's turn begins. If it had begun already, nothing is there to be read.

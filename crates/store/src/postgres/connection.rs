@@ -56,8 +56,12 @@ impl LazyConnection {
         sql: &str,
         params: &[Param<'_>],
     ) -> Result<Option<Vec<Row>>, Trouble> {
-        let place = self.place.clone();
-        let connected = self.connected(limit).await.map_err(Trouble::Undone)?;
+        let connected = match self.connected(limit).await {
+            Ok(connected) => connected,
+            Err(why) => {
+                return Err(Trouble::Undone(StoreUnavailable::Away { place: self.place.clone(), why }));
+            }
+        };
         let before = connected.warnings.load(Ordering::Acquire);
         let answer = timeout(limit, connected.client.query_typed(sql, params)).await;
         let is_warned = connected.warnings.load(Ordering::Acquire) != before;
@@ -65,7 +69,7 @@ impl LazyConnection {
             Ok(Ok(_)) if is_warned => Ok(None),
             Ok(Ok(rows)) => Ok(Some(rows)),
             Ok(Err(error)) => {
-                let trouble = Trouble::of(&place, &error);
+                let trouble = Trouble::of(&self.place, &error);
                 // Another server may be the one that can be written by now.
                 let is_of_server = matches!(
                     trouble,
@@ -103,8 +107,8 @@ impl LazyConnection {
         }
     }
 
-    /// The client of the connection, which is made if there is none.
-    pub(crate) async fn client(&mut self, limit: Duration) -> Result<&mut Client, StoreUnavailable> {
+    /// The client of the connection, which is made if there is none; else why it could not be.
+    pub(crate) async fn client(&mut self, limit: Duration) -> Result<&mut Client, Box<str>> {
         self.connected(limit).await.map(|connected| &mut connected.client)
     }
 
@@ -113,29 +117,21 @@ impl LazyConnection {
         self.connected = None;
     }
 
-    async fn connected(&mut self, limit: Duration) -> Result<&mut Connected, StoreUnavailable> {
-        if self.connected.as_ref().is_none_or(|connected| connected.client.is_closed()) {
-            self.connected = None;
-            let made = timeout(limit, self.config.connect(NoTls)).await;
-            let (client, connection) = match made {
-                Ok(Ok(made)) => made,
-                Ok(Err(error)) => return Err(self.away(said(&error))),
-                Err(_) => {
-                    return Err(self.away(format!("no connection within {} ms", limit.as_millis()).into()));
-                }
-            };
-            let warnings = Arc::new(AtomicU64::new(0));
-            let driver = tokio::spawn(drive(connection, Arc::clone(&warnings))).abort_handle();
-            self.connected = Some(Connected { client, warnings, driver });
-        }
-        self.connected.as_mut().ok_or_else(|| StoreUnavailable::Away {
-            place: self.place.clone(),
-            why: "there is no connection".into(),
-        })
+    async fn connected(&mut self, limit: Duration) -> Result<&mut Connected, Box<str>> {
+        let connected = match self.connected.take().filter(|connected| !connected.client.is_closed()) {
+            Some(connected) => connected,
+            None => self.connect(limit).await?,
+        };
+        Ok(self.connected.insert(connected))
     }
 
-    fn away(&self, why: Box<str>) -> StoreUnavailable {
-        StoreUnavailable::Away { place: self.place.clone(), why }
+    async fn connect(&self, limit: Duration) -> Result<Connected, Box<str>> {
+        let made = timeout(limit, self.config.connect(NoTls)).await;
+        let made = made.map_err(|_| format!("no connection within {} ms", limit.as_millis()))?;
+        let (client, connection) = made.map_err(|error| said(&error))?;
+        let warnings = Arc::new(AtomicU64::new(0));
+        let driver = tokio::spawn(drive(connection, Arc::clone(&warnings))).abort_handle();
+        Ok(Connected { client, warnings, driver })
     }
 }
 

@@ -8,7 +8,7 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::{Fatal, StoreUnavailable};
 
-/// Why a store in PostgreSQL could not be opened. Nothing was changed then.
+/// Why a store in PostgreSQL could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PostgresOpenError {

@@ -1,8 +1,9 @@
 //! A store in a schema of PostgreSQL.
 //!
 //! ```text
-//!   take_slot ──▶ connection of loads:   one statement, then load: rows to RecoveredRow
-//!   commit ─────▶ connection of commits: sections: CommitBatch to arrays ──▶ one statement for all slots
+//!   open ───────▶ setup: the server looked at, the tables made
+//!   take_slot ──▶ one statement ──▶ load: rows to RecoveredRow
+//!   commit ─────▶ sections: CommitBatch to arrays ──▶ one statement for all slots
 //! ```
 
 mod connection;
@@ -10,6 +11,7 @@ mod error;
 mod load;
 mod schema;
 mod sections;
+mod setup;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,9 +26,8 @@ use parking_lot::Mutex as SyncMutex;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config, Row};
+use tokio_postgres::{Config, Row};
 
 pub use error::PostgresOpenError;
 
@@ -36,11 +37,9 @@ use crate::{
     StoreFuture, StoreUnavailable, TakeError, WriterId,
 };
 use connection::{LazyConnection, Param};
-use error::{Trouble, said};
+use error::Trouble;
 use sections::Sections;
-
-/// The oldest version that will do.
-const OLDEST: i32 = 14;
+use setup::Setup;
 
 /// How many rows of the history are retained by default.
 const HISTORY_ROWS: u32 = 100_000;
@@ -74,9 +73,16 @@ pub struct PostgresStore {
     loads: Mutex<LazyConnection>,
     closed: AtomicBool,
     sql: Statements,
-    /// By slot, the batch of which it is not known whether the schema has it: its epoch, writer and first
-    /// write.
-    unknown: SyncMutex<HashMap<Slot, (u64, WriterId, u64)>>,
+    unsettled: SyncMutex<HashMap<Slot, Unsettled>>,
+}
+
+/// The batches of a slot that were sent, and of which it is not known whether the schema has them.
+#[derive(Clone, Copy)]
+struct Unsettled {
+    epoch: u64,
+    writer: WriterId,
+    /// The sequence number of the last write of them.
+    up_to: u64,
 }
 
 /// The statements about the tables of this schema.
@@ -170,7 +176,7 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`PostgresOpenError`]; nothing was changed then.
+    /// [`PostgresOpenError`]; nothing was changed then, unless the last answer of the server was lost.
     ///
     /// # Panics
     ///
@@ -180,14 +186,6 @@ impl PostgresStore {
     ///
     /// Cancel safe.
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
-        Self::open_with(address, options, schema::STEPS).await
-    }
-
-    async fn open_with(
-        address: &str,
-        options: PostgresOptions,
-        steps: &[&str],
-    ) -> Result<Self, PostgresOpenError> {
         options.check()?;
         let PostgresOptions { schema, slots, statement_timeout: limit, history_rows } = options;
         let mut config = config_of(address)?;
@@ -205,19 +203,12 @@ impl PostgresStore {
         })?;
         let quoted = schema::quoted(&schema);
         let client = loads.client(limit.max(CONNECT_LIMIT)).await;
-        let client = client.map_err(|away| match away {
-            StoreUnavailable::Away { place, why } => PostgresOpenError::Away { place, why },
-            other => PostgresOpenError::Away { place: place.clone(), why: other.to_string().into() },
-        })?;
-        let setup = Setup { place: &place, schema: &schema, slots, steps, key: &key };
-        timeout(SETUP_LIMIT, setup.run(client)).await.map_err(|_| {
-            let why = format!("no answer within {} s", SETUP_LIMIT.as_secs()).into();
-            PostgresOpenError::Away { place: place.clone(), why }
-        })??;
+        let client = client.map_err(|why| PostgresOpenError::Away { place: place.clone(), why })?;
+        Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
         let sql = Statements::of(&quoted);
         let commits = Mutex::new(LazyConnection::new(config, place.clone()));
-        let (loads, unknown) = (Mutex::new(loads), SyncMutex::default());
-        Ok(Self { place, limit, history_rows, commits, loads, closed: false.into(), sql, unknown })
+        let (loads, unsettled) = (Mutex::new(loads), SyncMutex::default());
+        Ok(Self { place, limit, history_rows, commits, loads, closed: false.into(), sql, unsettled })
     }
 
     fn check(&self) -> Result<(), Fatal> {
@@ -229,27 +220,38 @@ impl PostgresStore {
 
     /// How long a statement waits for the lock of a row, in milliseconds: less than the answer may take.
     fn lock_ms(&self) -> i32 {
-        (self.limit.as_millis() / 2).clamp(1, 1_800_000) as i32
+        // An hour at most, as the options are checked.
+        (self.limit.as_millis() / 2).max(1) as i32
     }
 
-    /// The outcomes, of which none is definite if an earlier sending of the batch may have had another.
+    /// The outcomes. A batch that an earlier sending may have brought into the schema is not refused.
     async fn commit_all(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
-        let key = |batch: &CommitBatch| (batch.epoch, batch.writer, batch.first_seq);
         // Noted before: the future may be dropped.
-        let note =
-            |batch: &Arc<CommitBatch>| self.unknown.lock().insert(batch.slot, key(batch)) == Some(key(batch));
-        let were_unknown: Vec<bool> = batches.iter().map(note).collect();
+        let were_sent: Vec<bool> = batches.iter().map(|batch| self.note_sent(batch)).collect();
         let mut outcomes = self.send(batches).await?;
-        let mut unknown = self.unknown.lock();
-        for ((batch, outcome), was_unknown) in batches.iter().zip(&mut outcomes).zip(were_unknown) {
-            if was_unknown && is_undone(outcome) {
+        // Those that stay unknown are noted again behind later ones of their slot.
+        for ((batch, outcome), was_sent) in batches.iter().zip(&mut outcomes).zip(were_sent).rev() {
+            if was_sent && is_undone(outcome) {
                 *outcome = CommitOutcome::Unknown;
             }
-            if *outcome != CommitOutcome::Unknown {
-                unknown.remove(&batch.slot);
+            if *outcome == CommitOutcome::Unknown {
+                self.note_sent(batch);
+            } else {
+                self.unsettled.lock().remove(&batch.slot);
             }
         }
         Ok(outcomes)
+    }
+
+    /// Notes that the batch is sent. Returns whether it was before, and is not settled since.
+    fn note_sent(&self, batch: &CommitBatch) -> bool {
+        let (epoch, writer, up_to) = (batch.epoch, batch.writer, batch.last_seq());
+        let mut unsettled = self.unsettled.lock();
+        let before =
+            unsettled.get(&batch.slot).filter(|it| (it.epoch, it.writer) == (epoch, writer)).copied();
+        let up_to = before.map_or(up_to, |before| before.up_to.max(up_to));
+        unsettled.insert(batch.slot, Unsettled { epoch, writer, up_to });
+        before.is_some_and(|before| batch.last_seq() <= before.up_to)
     }
 
     async fn send(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
@@ -348,9 +350,6 @@ fn is_undone(outcome: &CommitOutcome) -> bool {
     matches!(outcome, CommitOutcome::Refused(why) if !matches!(why, StoreUnavailable::OutOfOrder { .. }))
 }
 
-/// How long it may take to make the tables, or to wait for another process that does.
-const SETUP_LIMIT: Duration = Duration::from_secs(60);
-
 /// How long the first connection may take at least.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -385,8 +384,10 @@ impl Store for PostgresStore {
         Box::pin(async move {
             self.check()?;
             let outcomes = self.commit_all(&batches).await?;
-            let is_undone = |outcome: &CommitOutcome| matches!(outcome, CommitOutcome::Refused(why) if !matches!(why, StoreUnavailable::OutOfOrder { .. }));
-            if batches.len() == 1 || !outcomes.iter().all(is_undone) {
+            let lacks_space = |outcome: &CommitOutcome| {
+                matches!(outcome, CommitOutcome::Refused(StoreUnavailable::NoSpace { .. }))
+            };
+            if batches.len() == 1 || !outcomes.iter().all(lacks_space) {
                 return Ok(outcomes);
             }
             // One that is too large for the space that is left must not decide about the others.
@@ -450,110 +451,12 @@ fn config_of(address: &str) -> Result<Config, PostgresOpenError> {
 
 /// Where the store is, for people; without a password.
 fn place_of(config: &Config, schema: &str) -> String {
-    let host = |(index, host): (usize, &Host)| {
-        let port = config.get_ports().get(index).or(config.get_ports().first()).unwrap_or(&5432);
-        match host {
-            Host::Tcp(name) => format!("{name}:{port}"),
-            Host::Unix(path) => format!("{}:{port}", path.display()),
-        }
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => String::new(),
     };
-    let hosts: Vec<String> = config.get_hosts().iter().enumerate().map(host).collect();
+    let port = config.get_ports().first().unwrap_or(&5432);
     let database = config.get_dbname().or(config.get_user()).unwrap_or("postgres");
-    format!("PostgreSQL at {}/{database}, schema {schema}", hosts.join(","))
-}
-
-/// Looks at the server, and makes the tables or takes them to the present version.
-struct Setup<'a> {
-    place: &'a str,
-    schema: &'a str,
-    slots: u16,
-    steps: &'a [&'a str],
-    key: &'a SecretKey,
-}
-
-impl Setup<'_> {
-    async fn run(&self, client: &mut Client) -> Result<(), PostgresOpenError> {
-        self.check_server(client).await?;
-        self.migrate(client).await.unwrap_or_else(|error| Err(self.failed(&error)))
-    }
-
-    async fn check_server(&self, client: &Client) -> Result<(), PostgresOpenError> {
-        let sql = "SELECT current_setting('server_version_num')::integer / 10000, current_setting('fsync'),
-                       current_setting('default_transaction_isolation')";
-        let rows = client.query_typed(sql, &[]).await.map_err(|error| self.failed(&error))?;
-        let row = rows.first().ok_or_else(|| self.away("it does not say which version it is".into()))?;
-        let get = |error: tokio_postgres::Error| self.failed(&error);
-        let (found, fsync): (i32, &str) = (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
-        if found < OLDEST {
-            return Err(PostgresOpenError::TooOld { place: self.place.into(), found, oldest: OLDEST });
-        }
-        let isolation: &str = row.try_get(2).map_err(get)?;
-        if isolation != "read committed" {
-            return Err(PostgresOpenError::Isolation { place: self.place.into(), found: isolation.into() });
-        }
-        if fsync == "off" {
-            return Err(PostgresOpenError::NoSync { place: self.place.into() });
-        }
-        Ok(())
-    }
-
-    /// All of it in one transaction, and one process at a time.
-    async fn migrate(
-        &self,
-        client: &mut Client,
-    ) -> Result<Result<(), PostgresOpenError>, tokio_postgres::Error> {
-        let (quoted, known) = (schema::quoted(self.schema), schema::version_of(self.steps));
-        let transaction = client.transaction().await?;
-        let limit = format!("SET LOCAL lock_timeout = '{}s'", SETUP_LIMIT.as_secs() / 2);
-        transaction.batch_execute(&limit).await?;
-        let lock = "SELECT pg_advisory_xact_lock(hashtextextended('lockhouse ' || $1, 0))";
-        transaction.query_typed(lock, &[(&self.schema, Type::TEXT)]).await?;
-        let look = "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($1 || '.fleet') IS NOT NULL,
-                        EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace($1))";
-        let row = transaction.query_typed_one(look, &[(&quoted, Type::TEXT)]).await?;
-        let (is_there, is_ours, is_used): (bool, bool, bool) = (row.get(0), row.get(1), row.get(2));
-        if is_used && !is_ours {
-            return Ok(Err(PostgresOpenError::NotOurs { place: self.place.into() }));
-        }
-        if !is_there {
-            transaction.batch_execute(&format!("CREATE SCHEMA {quoted}")).await?;
-        }
-        if !is_ours {
-            transaction.batch_execute(&schema::of(&quoted, schema::FLEET)).await?;
-            let insert = format!("INSERT INTO {quoted}.fleet (version, slots, key) VALUES (0, $1, $2)");
-            let (slots, key) = (i32::from(self.slots), self.key.as_bytes().as_slice());
-            transaction.query_typed(&insert, &[(&slots, Type::INT4), (&key, Type::BYTEA)]).await?;
-        }
-        let row =
-            transaction.query_typed_one(&format!("SELECT version, slots FROM {quoted}.fleet"), &[]).await?;
-        let (found, slots): (i32, i32) = (row.get(0), row.get(1));
-        if found > known {
-            return Ok(Err(PostgresOpenError::Newer { place: self.place.into(), found, known }));
-        }
-        if slots != i32::from(self.slots) {
-            let (place, found) = (self.place.into(), slots.unsigned_abs());
-            return Ok(Err(PostgresOpenError::OtherSlots { place, found, asked: self.slots }));
-        }
-        for step in self.steps.iter().skip(found.unsigned_abs() as usize) {
-            transaction.batch_execute(&schema::of(&quoted, step)).await?;
-        }
-        if found < known {
-            let update = format!("UPDATE {quoted}.fleet SET version = {known}");
-            transaction.batch_execute(&update).await?;
-        }
-        transaction.commit().await?;
-        Ok(Ok(()))
-    }
-
-    fn failed(&self, error: &tokio_postgres::Error) -> PostgresOpenError {
-        let (place, why) = (self.place.into(), said(error));
-        match error.code() {
-            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => PostgresOpenError::Rights { place, why },
-            _ => PostgresOpenError::Away { place, why },
-        }
-    }
-
-    fn away(&self, why: Box<str>) -> PostgresOpenError {
-        PostgresOpenError::Away { place: self.place.into(), why }
-    }
+    format!("PostgreSQL at {host}:{port}/{database}, schema {schema}")
 }

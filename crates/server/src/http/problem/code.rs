@@ -114,7 +114,7 @@ pub(crate) const KINDS: &[CodeInfo] = &[
     kind(Code::ClaimLost, "claim_lost", StatusCode::CONFLICT, "Another claim stands",
         "The token is not that of the claim that stands, which is not touched, or another claim was made final: then `assignment` tells to whom. Whatever was prepared must not be used."),
     kind(Code::ClaimExpired, "claim_expired", StatusCode::GONE, "No claim stands any more",
-        "The claim's TTL is over, or it was released, or made final itself. Nobody else has the resource: if it is not assigned to you, claim it again, and check what was prepared."),
+        "The claim's TTL is over, or it was released, or made final itself. No other client has the resource: if it is not assigned to you, claim it again, and check what was prepared."),
     kind(Code::LockLost, "lock_lost", StatusCode::CONFLICT, "A lock is not held any more",
         "`lost` names the locks that the owner was to hold and does not: they were stolen, or given back by another step of the owner. Nothing was given \
          back. Others may have changed what the locks guard: load it anew."),

@@ -1,0 +1,117 @@
+//! The beginning of a store: whether the server will do, and whether the tables are there.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+
+use super::error::{PostgresOpenError, said};
+use super::schema;
+use crate::SecretKey;
+
+/// The oldest version that will do.
+const OLDEST: i32 = 14;
+
+/// How long it may take to make the tables, or to wait for another process that does.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Looks at the server, and makes the tables or takes them to the present version.
+pub(crate) struct Setup<'a> {
+    pub(crate) place: &'a str,
+    pub(crate) schema: &'a str,
+    pub(crate) slots: u16,
+    pub(crate) key: &'a SecretKey,
+}
+
+impl Setup<'_> {
+    pub(crate) async fn run(&self, client: &mut Client) -> Result<(), PostgresOpenError> {
+        let work = async {
+            self.check_server(client).await?;
+            self.migrate(client).await.unwrap_or_else(|error| Err(self.failed(&error)))
+        };
+        let late = |_| self.away(format!("no answer within {} s", LIMIT.as_secs()).into());
+        timeout(LIMIT, work).await.map_err(late)?
+    }
+
+    async fn check_server(&self, client: &Client) -> Result<(), PostgresOpenError> {
+        let sql = "SELECT current_setting('server_version_num')::integer / 10000, current_setting('fsync'),
+                       current_setting('default_transaction_isolation')";
+        let rows = client.query_typed(sql, &[]).await.map_err(|error| self.failed(&error))?;
+        let row = rows.first().ok_or_else(|| self.away("it does not say which version it is".into()))?;
+        let get = |error: tokio_postgres::Error| self.failed(&error);
+        let (found, fsync): (i32, &str) = (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
+        if found < OLDEST {
+            return Err(PostgresOpenError::TooOld { place: self.place.into(), found, oldest: OLDEST });
+        }
+        let isolation: &str = row.try_get(2).map_err(get)?;
+        if isolation != "read committed" {
+            return Err(PostgresOpenError::Isolation { place: self.place.into(), found: isolation.into() });
+        }
+        if fsync == "off" {
+            return Err(PostgresOpenError::NoSync { place: self.place.into() });
+        }
+        Ok(())
+    }
+
+    /// All of it in one transaction, and one process at a time.
+    async fn migrate(
+        &self,
+        client: &mut Client,
+    ) -> Result<Result<(), PostgresOpenError>, tokio_postgres::Error> {
+        let (quoted, known) = (schema::quoted(self.schema), schema::VERSION);
+        let transaction = client.transaction().await?;
+        let limit = format!("SET LOCAL lock_timeout = '{}s'", LIMIT.as_secs() / 2);
+        transaction.batch_execute(&limit).await?;
+        let lock = "SELECT pg_advisory_xact_lock(hashtextextended('lockhouse ' || $1, 0))";
+        transaction.query_typed(lock, &[(&self.schema, Type::TEXT)]).await?;
+        let look = "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($1 || '.fleet') IS NOT NULL,
+                        EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace($1))";
+        let row = transaction.query_typed_one(look, &[(&quoted, Type::TEXT)]).await?;
+        let (is_there, is_ours, is_used): (bool, bool, bool) = (row.get(0), row.get(1), row.get(2));
+        if is_used && !is_ours {
+            return Ok(Err(PostgresOpenError::NotOurs { place: self.place.into() }));
+        }
+        if !is_there {
+            transaction.batch_execute(&format!("CREATE SCHEMA {quoted}")).await?;
+        }
+        if !is_ours {
+            transaction.batch_execute(&schema::of(&quoted, schema::FLEET)).await?;
+            let insert = format!("INSERT INTO {quoted}.fleet (version, slots, key) VALUES (0, $1, $2)");
+            let (slots, key) = (i32::from(self.slots), self.key.as_bytes().as_slice());
+            transaction.query_typed(&insert, &[(&slots, Type::INT4), (&key, Type::BYTEA)]).await?;
+        }
+        let row =
+            transaction.query_typed_one(&format!("SELECT version, slots FROM {quoted}.fleet"), &[]).await?;
+        let (found, slots): (i32, i32) = (row.get(0), row.get(1));
+        if found > known {
+            return Ok(Err(PostgresOpenError::Newer { place: self.place.into(), found, known }));
+        }
+        if slots != i32::from(self.slots) {
+            let (place, found) = (self.place.into(), slots.unsigned_abs());
+            return Ok(Err(PostgresOpenError::OtherSlots { place, found, asked: self.slots }));
+        }
+        for step in schema::STEPS.iter().skip(found.unsigned_abs() as usize) {
+            transaction.batch_execute(&schema::of(&quoted, step)).await?;
+        }
+        if found < known {
+            let update = format!("UPDATE {quoted}.fleet SET version = {known}");
+            transaction.batch_execute(&update).await?;
+        }
+        transaction.commit().await?;
+        Ok(Ok(()))
+    }
+
+    fn failed(&self, error: &tokio_postgres::Error) -> PostgresOpenError {
+        let (place, why) = (self.place.into(), said(error));
+        match error.code() {
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => PostgresOpenError::Rights { place, why },
+            _ => PostgresOpenError::Away { place, why },
+        }
+    }
+
+    fn away(&self, why: Box<str>) -> PostgresOpenError {
+        PostgresOpenError::Away { place: self.place.into(), why }
+    }
+}
