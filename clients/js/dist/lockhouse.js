@@ -202,6 +202,7 @@ function queryBody(id) {
 function pongBody(n) {
   return `{"type":"pong","n":${n}`;
 }
+var RECLAIMED_BODY = '{"type":"reclaimed"';
 var ACK_BODY = '{"type":"ack"';
 var BYE_BODY = '{"type":"bye"';
 function numbered(body, seq) {
@@ -1781,6 +1782,8 @@ var Agent = class {
   #user;
   /** All that is open, by id and so in the order of asking. */
   #open = /* @__PURE__ */ new Map();
+  /** Whether the session that begins next follows one of an earlier epoch, whose locks it may reclaim. */
+  #mayReclaim = false;
   #reclaims = new Reclaims((lost) => this.#reportLosses(lost));
   #lastId = 0;
   #number = 1;
@@ -2058,13 +2061,19 @@ var Agent = class {
     this.#close(query);
     query.resolve({ held: query.held, pending: query.pending });
   }
-  /** A fresh session: the agent joins, and all that is open is asked in its order. */
+  /**
+   * A fresh session: the agent joins, and all that is open is asked in its order, locks first. What the former
+   * session held besides is given up.
+   */
   #begin() {
     this.#join();
+    for (const entry of this.#open.values())
+      if (entry.kind === "request" && entry.hold) this.#reclaim(entry, entry.hold);
+    if (this.#mayReclaim) this.#session.post(RECLAIMED_BODY);
+    this.#mayReclaim = false;
     for (const entry of this.#open.values()) {
       if (entry.kind === "query") this.#session.ask(queryBody(entry.id));
-      else if (entry.hold) this.#reclaim(entry, entry.hold);
-      else entry.posted = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
+      else if (!entry.hold) entry.posted = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
     }
   }
   #reclaim({ id, ask }, hold) {
@@ -2083,6 +2092,7 @@ var Agent = class {
     for (const entry of this.#open.values())
       if (entry.kind === "request" && entry.hold && entry.hold.ticket !== void 0) kept.add(entry);
     this.#reclaims.add(kept, former);
+    this.#mayReclaim = true;
     this.#endAll("terminated", void 0, kept);
     this.#renumber();
   }

@@ -1,5 +1,14 @@
 import { addAbortAlgorithm, runDueAbortAlgorithms } from './abort.js';
-import { abortBody, type Identity, joinBody, queryBody, reclaimBody, releaseBody, requestBody } from './bodies.js';
+import {
+  abortBody,
+  type Identity,
+  joinBody,
+  queryBody,
+  RECLAIMED_BODY,
+  reclaimBody,
+  releaseBody,
+  requestBody,
+} from './bodies.js';
 import { domError, type LossReason, quotaExceeded, type RefusalDetail, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
 import type { Keys } from './key.js';
@@ -93,6 +102,8 @@ export class Agent {
   readonly #user: AgentUser;
   /** All that is open, by id and so in the order of asking. */
   readonly #open = new Map<number, Request | Query>();
+  /** Whether the session that begins next follows one of an earlier epoch, whose locks it may reclaim. */
+  #mayReclaim = false;
   readonly #reclaims = new Reclaims<Request>((lost) => this.#reportLosses(lost));
   #lastId = 0;
   #number = 1;
@@ -401,13 +412,19 @@ export class Agent {
     query.resolve({ held: query.held, pending: query.pending });
   }
 
-  /** A fresh session: the agent joins, and all that is open is asked in its order. */
+  /**
+   * A fresh session: the agent joins, and all that is open is asked in its order, locks first. What the
+   * former session held besides is given up.
+   */
   #begin(): void {
     this.#join();
+    for (const entry of this.#open.values())
+      if (entry.kind === 'request' && entry.hold) this.#reclaim(entry, entry.hold);
+    if (this.#mayReclaim) this.#session.post(RECLAIMED_BODY);
+    this.#mayReclaim = false;
     for (const entry of this.#open.values()) {
       if (entry.kind === 'query') this.#session.ask(queryBody(entry.id));
-      else if (entry.hold) this.#reclaim(entry, entry.hold);
-      else entry.posted = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
+      else if (!entry.hold) entry.posted = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
     }
   }
 
@@ -428,6 +445,7 @@ export class Agent {
     for (const entry of this.#open.values())
       if (entry.kind === 'request' && entry.hold && entry.hold.ticket !== undefined) kept.add(entry);
     this.#reclaims.add(kept, former);
+    this.#mayReclaim = true;
     this.#endAll('terminated', undefined, kept);
     this.#renumber();
   }

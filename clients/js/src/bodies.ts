@@ -55,6 +55,8 @@ export function pongBody(n: number): string {
   return `{"type":"pong","n":${n}`;
 }
 
+/** All that is still held of the session that the hello wanted to resume has been asked for. */
+export const RECLAIMED_BODY = '{"type":"reclaimed"';
 export const ACK_BODY = '{"type":"ack"';
 export const BYE_BODY = '{"type":"bye"';
 

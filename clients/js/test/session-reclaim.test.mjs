@@ -58,7 +58,6 @@ describe('a lock over a restart of the server', () => {
       token: 7,
       ticket: 't7',
       seq: 2,
-      ack: 0,
     });
     await turn();
     assert.deepEqual([server.frames[1].type, server.frames[1].clientId], ['join', 'me']);
@@ -68,7 +67,7 @@ describe('a lock over a restart of the server', () => {
     release('done');
     assert.equal(await released, 'done');
     await turn();
-    assert.deepEqual(kinds([server.frames.at(-1)]), [['release', 3, 2]]);
+    assert.deepEqual(kinds([server.frames.at(-1)]), [['release', 4, 2]]);
   });
 
   test('of a resumed session is not reclaimed', async (t) => {
@@ -129,7 +128,10 @@ describe('a lock over a restart of the server', () => {
       const query = { type: 'error', seq: 2, id: 2, code: 'internal', message: 'the query failed' };
       const server = restartInOneTurn(t, opened, query, { seq: 3, ...notice });
       await assert.rejects(released, { name: 'AbortError', reason });
-      assert.deepEqual(kinds(await said(server)), [['join', 1, undefined]]);
+      assert.deepEqual(kinds(await said(server)), [
+        ['join', 1, undefined],
+        ['reclaimed', 2, undefined],
+      ]);
     });
   }
 
@@ -147,7 +149,8 @@ describe('a lock over a restart of the server', () => {
     assert.deepEqual(kinds(await said(server)), [
       ['join', 1, undefined],
       ['reclaim', 2, 3],
-      ['request', 3, 4],
+      ['reclaimed', 3, undefined],
+      ['request', 4, 4],
     ]);
     server.send(
       { type: 'granted', seq: 1, id: 3, token: 7, ticket: 't7b' },
@@ -166,7 +169,10 @@ describe('a lock over a restart of the server', () => {
     assert.equal(await released, 'done');
     const server = await opened.peer.connection();
     server.welcome({ session: 's2', epoch: 'e2', reclaims: true });
-    assert.deepEqual(kinds(await said(server)), [['join', 1, undefined]]);
+    assert.deepEqual(kinds(await said(server)), [
+      ['join', 1, undefined],
+      ['reclaimed', 2, undefined],
+    ]);
   });
 
   test('whose release was sent but never acknowledged is not reclaimed', async (t) => {
@@ -176,7 +182,10 @@ describe('a lock over a restart of the server', () => {
     assert.equal(await released, 'done');
     await opened.server.next('release');
     const server = await restart(opened);
-    assert.deepEqual(kinds(await said(server)), [['join', 1, undefined]]);
+    assert.deepEqual(kinds(await said(server)), [
+      ['join', 1, undefined],
+      ['reclaimed', 2, undefined],
+    ]);
   });
 
   test('whose callback ends before the answer is over: a release follows the reclaim', async (t) => {
@@ -188,7 +197,8 @@ describe('a lock over a restart of the server', () => {
     assert.deepEqual(kinds(await said(server)), [
       ['join', 1, undefined],
       ['reclaim', 2, 2],
-      ['release', 3, 2],
+      ['reclaimed', 3, undefined],
+      ['release', 4, 2],
     ]);
     server.send({ type: 'lost', seq: 1, id: 2, reason: 'superseded' });
     await turn();
@@ -209,7 +219,7 @@ describe('the deadline of the former session', () => {
     await assert.rejects(released, { name: 'AbortError', reason: 'expired' });
     server.send({ type: 'granted', seq: 1, id: 2, token: 7, ticket: 't7b' });
     await turn();
-    assert.deepEqual(kinds([server.frames.at(-1)]), [['release', 3, 2]], 'a grant that comes too late is released');
+    assert.deepEqual(kinds([server.frames.at(-1)]), [['release', 4, 2]], 'a grant that comes too late is released');
     assert.equal(server.closeCode, undefined, 'the new session goes on');
   });
 
@@ -362,7 +372,10 @@ describe('more that ends before the answer', () => {
     const again = await opened.peer.connection();
     assert.deepEqual(again.hello.resume, { session: 's2', secret: 'hush', received: 0 });
     again.welcome({ session: 's2', epoch: 'e2', reclaims: true, resumed: true, received: 1 });
-    assert.deepEqual(kinds(await said(again)), [['reclaim', 2, 2]]);
+    assert.deepEqual(kinds(await said(again)), [
+      ['reclaim', 2, 2],
+      ['reclaimed', 3, undefined],
+    ]);
     again.send({ type: 'granted', seq: 1, id: 2, token: 7, ticket: 't7b' });
     await turn();
     assert.equal(lock.fencingToken, 7);
@@ -406,6 +419,7 @@ describe('more that ends before the answer', () => {
     const old = await hold(opened, 'a', 7, 1, { ticket: 't7' });
     advance(5_000);
     const second = await restartAndReclaim(opened);
+    await second.server.next('reclaimed');
     const young = await hold(second, 'b', 8, 1, { ticket: 't8' });
     const third = await restart(second, { session: 's3', epoch: 'e3' });
     assert.deepEqual(
@@ -414,6 +428,7 @@ describe('more that ends before the answer', () => {
         ['join', undefined],
         ['reclaim', 'a'],
         ['reclaim', 'b'],
+        ['reclaimed', undefined],
       ],
     );
     advance(4_001);
@@ -492,9 +507,10 @@ describe('what else a restart changes', () => {
       ['join', 1, undefined, undefined],
       ['reclaim', 2, 7, 'a'],
       ['reclaim', 3, 8, 'b'],
-      ['request', 4, 9, 'before'],
+      ['reclaimed', 4, undefined, undefined],
+      ['request', 5, 9, 'before'],
       ['query', undefined, 10, undefined],
-      ['request', 5, 11, 'last'],
+      ['request', 6, 11, 'last'],
     ]);
     server.send({ type: 'snapshot', id: 10, held: [], pending: [] });
     assert.deepEqual(await query, { held: [], pending: [] });
@@ -513,6 +529,7 @@ describe('what else a restart changes', () => {
       [
         ['join', undefined],
         ['reclaim', 'b'],
+        ['reclaimed', undefined],
         ['request', 'again'],
       ],
     );
@@ -529,8 +546,9 @@ describe('what else a restart changes', () => {
     assert.deepEqual(kinds(await said(server)), [
       ['join', 1, undefined],
       ['reclaim', 2, 3],
-      ['request', 3, 4],
-      ['abort', 4, 4],
+      ['reclaimed', 3, undefined],
+      ['request', 4, 4],
+      ['abort', 5, 4],
     ]);
   });
 

@@ -56,6 +56,7 @@ const WRITERS = {
     };
     return bodies.reclaimBody(id, agent, fields, token, ticket);
   },
+  reclaimed: () => bodies.RECLAIMED_BODY,
   abort: ({ id }) => bodies.abortBody(id),
   release: ({ id, reply }) => (reply ? undefined : bodies.releaseBody(id)),
   query: ({ id, detail, name }) => (detail || name !== null ? undefined : bodies.queryBody(id)),

@@ -44,7 +44,7 @@ pub use claims::info::{Assignment, ClaimInfo};
 pub use claims::{Claim, Claims, NewClaim};
 pub use engine::bucket::Bucket;
 pub use engine::clock::ManualClock;
-pub use engine::commit::store_state::StoreState;
+pub use engine::commit::store_state::{Left, StoreState};
 pub use engine::house::House;
 pub use engine::house::open::OpenError;
 pub use engine::house::options::Options;

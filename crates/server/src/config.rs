@@ -14,7 +14,7 @@ use crate::tls::Tls;
 pub struct Config {
     /// How long the agents of a session live without an answer to a ping.
     pub lease: Lease,
-    /// How long a stopping server waits for locks to be released.
+    /// How long a stopping server waits for its store, and, if nothing outlives it, for locks to be released.
     pub drain: Duration,
     /// How long an answer of the store is waited for.
     pub store_timeout: Duration,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockhouse_core::Change;
 
-use crate::StoreUnavailable;
+use crate::{HeldList, StoreUnavailable};
 
 /// A part of the buckets that one process owns at a time.
 ///
@@ -142,6 +142,12 @@ pub enum Write {
     /// The process stops, and no remote client holds a web lock: nothing needs to recover, and every ticket
     /// is void. Always the last write of its epoch: later ones are [`CommitOutcome::Fenced`].
     StoppedClean,
+    /// The process stops while remote clients hold exactly these web locks, and no others may come back: the
+    /// next epoch waits for these alone. Always the last write of its epoch, as `StoppedClean`.
+    StoppedHolding {
+        /// The locks. The next take uses the list up.
+        held: HeldList,
+    },
     /// The mark of a clean stop is no longer true.
     MarkErased,
 }

@@ -31,6 +31,7 @@ pub mod conformance;
 mod error;
 #[cfg(feature = "conformance")]
 mod fault;
+mod held_list;
 mod leap;
 mod memory;
 mod port;
@@ -42,14 +43,13 @@ mod sqlite;
 mod state;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod values;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod void_locks;
 mod writer_state;
 
 pub use batch::{CommitBatch, CommitOutcome, MarkOf, Scope, Slot, TokenMark, Write, WriterId};
 pub use error::{BackupError, Fatal, StoreUnavailable, TakeError};
 #[cfg(feature = "conformance")]
 pub use fault::{FaultCount, FaultStore, Faults};
+pub use held_list::{HeldList, HeldWebLock};
 pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
 #[cfg(feature = "conformance")]
 pub use memory::MemoryBackup;

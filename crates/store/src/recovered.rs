@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockhouse_core::Change;
 
-use crate::{Scope, TokenMark};
+use crate::{HeldList, Scope, TokenMark};
 
 /// The properties of a slot for its new writer. [`Opened::recovers`] says which buckets recover.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,13 +27,16 @@ pub struct Opened {
     pub tickets_since: u64,
     /// No bucket may begin or go on with a token up to and including this one, whatever its tenant.
     pub token_floor: u64,
+    /// The web locks that were held at the last stop, if it left a list of them and no other take came since:
+    /// exactly these may be reclaimed, and no bucket recovers.
+    pub held: Option<HeldList>,
 }
 
 impl Opened {
     /// Whether this bucket must recover, with `needs_recovery` as its [`RecoveredRow::Bucket`] says, and
     /// false if the bucket has no such row.
     pub fn recovers(&self, needs_recovery: bool) -> bool {
-        self.restored || (needs_recovery && !self.clean)
+        self.restored || (needs_recovery && !self.clean && self.held.is_none())
     }
 }
 

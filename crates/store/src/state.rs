@@ -11,7 +11,8 @@ use lockhouse_core::{
 use crate::HighestNumbers;
 use crate::writer_state::WriterState;
 use crate::{
-    CommitBatch, CommitOutcome, MarkOf, Opened, RecoveredRow, Scope, SecretKey, TokenMark, Write, WriterId,
+    CommitBatch, CommitOutcome, HeldList, MarkOf, Opened, RecoveredRow, Scope, SecretKey, TokenMark, Write,
+    WriterId,
 };
 
 /// One slot.
@@ -26,6 +27,8 @@ pub(crate) struct SlotState {
     /// Whether no recovery was completed since a restore.
     restored: bool,
     token_floor: u64,
+    /// The list that the last stop left.
+    held: Option<HeldList>,
     groups: BTreeMap<Box<str>, u64>,
     tenants: BTreeMap<Box<str>, u64>,
     buckets: BTreeMap<Arc<Scope>, BucketState>,
@@ -54,6 +57,7 @@ impl Default for SlotState {
             tickets_since: 1,
             restored: false,
             token_floor: 0,
+            held: None,
             groups: BTreeMap::new(),
             tenants: BTreeMap::new(),
             buckets: BTreeMap::new(),
@@ -74,6 +78,7 @@ impl SlotState {
             longest_lease_ms: self.longest_lease_before_ms,
             tickets_since: self.tickets_since,
             token_floor: self.token_floor,
+            held: self.held.take(),
         }
     }
 
@@ -114,6 +119,7 @@ impl SlotState {
         self.writer_state = WriterState::begin(numbers.epoch, WriterId(0));
         (self.token_floor, self.clean, self.restored) = (numbers.mark, false, true);
         self.longest_lease_before_ms = numbers.longest_lease_ms;
+        self.held = None;
         // The floor is as high for everybody.
         self.groups.clear();
         self.tenants.clear();
@@ -151,6 +157,10 @@ impl SlotState {
                 self.longest_lease_before_ms = 0;
                 self.longest_lease_ms = 0;
                 self.restored = false;
+            }
+            Write::StoppedHolding { held } => {
+                self.writer_state.end();
+                self.held = Some(held.clone());
             }
             Write::MarkErased => self.clean = false,
         }

@@ -1,5 +1,7 @@
 //! The frames of a client.
 
+mod usual;
+
 use std::borrow::Cow;
 
 use lockhouse_core::{Acquire, FencingToken, Mode, NameBuf};
@@ -84,6 +86,8 @@ pub enum ClientCall<'a> {
     Request(WebLockRequest<'a>),
     /// A lock of an earlier epoch is to be held again.
     Reclaim(Reclaim<'a>),
+    /// All that the client still holds of the session that its hello wanted to resume has been asked for.
+    Reclaimed,
     /// A request leaves its queue, or a watch ends.
     Abort {
         /// The request.
@@ -211,6 +215,10 @@ impl<'a> Envelope<ClientFrame<'a>> {
     ///
     /// [`BadClientFrame`], with the code, the field, the value and the rule.
     pub fn parse(text: &'a str) -> Result<Self, BadClientFrame> {
+        usual::read(text).map_or_else(|| Self::parse_any(text), Ok)
+    }
+
+    fn parse_any(text: &'a str) -> Result<Self, BadClientFrame> {
         let raw: RawFrame<'a> = read::object(text).map_err(BadClientFrame::Fatal)?;
         let kind = field("type", raw.kind).text(&STRING).map_err(BadClientFrame::fatal)?;
         let ack = match &*kind {
@@ -219,7 +227,9 @@ impl<'a> Envelope<ClientFrame<'a>> {
         }
         .map_err(BadClientFrame::fatal)?;
         let frame = match &*kind {
-            "join" | "leave" | "request" | "reclaim" | "abort" | "release" => raw.numbered(&kind, ack)?,
+            "join" | "leave" | "request" | "reclaim" | "reclaimed" | "abort" | "release" => {
+                raw.numbered(&kind, ack)?
+            }
             "hello" => ClientFrame::Hello(raw.hello().map_err(BadClientFrame::Fatal)?),
             "query" => ClientFrame::Query(raw.look().map_err(|fault| raw.answered(ack, None, fault))?),
             "watch" => ClientFrame::Watch(raw.look().map_err(|fault| raw.answered(ack, None, fault))?),
@@ -307,6 +317,7 @@ impl<'a> RawFrame<'a> {
                 .map_err(Fault::from),
             "request" => self.request().map(ClientCall::Request),
             "reclaim" => self.reclaim().map(ClientCall::Reclaim),
+            "reclaimed" => Ok(ClientCall::Reclaimed),
             "abort" => {
                 field("id", self.id).number(&POSITIVE).map(|id| ClientCall::Abort { id }).map_err(Fault::from)
             }
@@ -471,6 +482,7 @@ impl ClientCall<'_> {
             }
             Self::Request(ask) => ask.write(numbered(out, "request")),
             Self::Reclaim(reclaim) => reclaim.write(numbered(out, "reclaim")),
+            Self::Reclaimed => numbered(out, "reclaimed"),
             Self::Abort { id } => {
                 let mut object = numbered(out, "abort");
                 object.number("id", *id);

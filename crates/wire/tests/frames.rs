@@ -280,6 +280,7 @@ fn call_meaning(call: &ClientCall<'_>) -> Value {
         ClientCall::Join { agent, client_id } => {
             json!({"type": "join", "agent": agent, "clientId": client_id})
         }
+        ClientCall::Reclaimed => json!({"type": "reclaimed"}),
         ClientCall::Leave { agent } => json!({"type": "leave", "agent": agent}),
         ClientCall::Request(ask) => json!({
             "type": "request", "id": ask.id, "agent": ask.agent, "name": name_meaning(&ask.name),

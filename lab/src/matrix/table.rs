@@ -175,6 +175,7 @@ pub(super) const FRAMES: &[Frame] = &[
         r#"{"type":"request","seq":{seq},"id":{id},"agent":1,"name":"{locked}","steal":true}"#, Some("granted")),
     frame("reclaim", Needs::These(&["request"]),
         r#"{"type":"reclaim","seq":{seq},"id":{id},"agent":1,"name":"{free}","mode":"exclusive","token":1,"ticket":"x"}"#, Some("lost")),
+    frame("reclaimed", Needs::Anything, r#"{"type":"reclaimed","seq":{seq}}"#, None),
     frame("abort", Needs::Anything, r#"{"type":"abort","seq":{seq},"id":{id}}"#, None),
     frame("release", Needs::Anything, r#"{"type":"release","seq":{seq},"id":{id},"reply":true}"#, Some("released")),
     frame("query", Needs::These(&["query"]), r#"{"type":"query","id":{id},"name":"{locked}"}"#, Some("snapshot")),

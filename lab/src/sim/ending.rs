@@ -1,7 +1,7 @@
 //! The end of a schedule: everything is mended, and then all clients must get an answer, and nothing may be
 //! left behind.
 
-use lockhouse::StoreState;
+use lockhouse::{Left, StoreState};
 
 use super::clients::claim_client::ClaimClient;
 use super::clients::owner_client::OwnerClient;
@@ -97,7 +97,7 @@ impl Stage {
 
     /// No client holds a lock, so the next life need not wait for any client.
     fn stop_is_clean(&mut self) -> Result<(), String> {
-        if self.life.close() != Ok(true) {
+        if self.life.close() != Ok(Left::Nothing) {
             self.journal.breach("nobody holds anything, but the stop was not clean");
         }
         self.kill();

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
+use lockhouse::Left;
+
 use super::clients::claim_client::ClaimClient;
 use super::clients::owner_client::OwnerClient;
 use super::clients::web_client::RemoteWebClient;
@@ -74,13 +76,14 @@ impl Stage {
         let count_on = self.web_clients.iter().zip(connected);
         let count_on = count_on.filter(|(web_client, connected)| *connected && web_client.holds(now)).count();
         match ended {
-            Ok(true) if count_on > 0 || shown > 0 => {
+            Ok(Left::Nothing) if count_on > 0 || shown > 0 => {
                 self.journal.breach(format!(
                     "a stop was called clean, though {shown} locks were shown as held by remote clients, and {count_on} clients count on some"
                 ));
             }
-            Ok(true) => self.journal.count("clean stop"),
-            Ok(false) => self.journal.count("unclean stop"),
+            Ok(Left::Nothing) => self.journal.count("clean stop"),
+            Ok(Left::Listed { .. }) => self.journal.count("stop with a list"),
+            Ok(Left::Unknown) => self.journal.count("unclean stop"),
             Err(state) => self.journal.breach(format!("the house did not close, and is {state:?}")),
         }
         self.kill();

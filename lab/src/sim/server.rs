@@ -11,8 +11,8 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use lockhouse::{
-    Bucket, BucketKey, FencingToken, House, Limits, ManualClock, OpenError, Options, OwnerError, StoreError,
-    StoreState,
+    Bucket, BucketKey, FencingToken, House, Left, Limits, ManualClock, OpenError, Options, OwnerError,
+    StoreError, StoreState,
 };
 use lockhouse_server::{Config, Lease, LimitSettings, Server, router};
 use lockhouse_store::{Scope, Store, TakeError};
@@ -298,10 +298,10 @@ impl ServerLife {
         }
     }
 
-    /// Stops the process in order; true if it could prove that no client holds anything.
-    pub(crate) fn close(&self) -> Result<bool, StoreState> {
+    /// Stops the process in order; with what it left for the next one.
+    pub(crate) fn close(&self) -> Result<Left, StoreState> {
         match self.block_on(self.sessions.stop()) {
-            StoreState::Closed { clean } => Ok(clean),
+            StoreState::Closed(left) => Ok(left),
             state => Err(state),
         }
     }

@@ -62,6 +62,7 @@ const EXPECTED: &[&str] = &[
     "claim: told again",
     "claim: unassigned",
     "clean stop",
+    "stop with a list",
     "client stands still",
     "commands",
     "crash",

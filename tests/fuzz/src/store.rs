@@ -9,8 +9,8 @@ use lockhouse::core::{
     OwnerId, OwnerRecord, SecretSeed,
 };
 use lockhouse::store::{
-    CommitBatch, CommitOutcome, MarkOf, MemoryStore, Opened, RecoveredRow, Scope, SecretKey, Slot,
-    SqliteStore, Store, TokenMark, Write, WriterId,
+    CommitBatch, CommitOutcome, HeldList, HeldWebLock, MarkOf, MemoryStore, Opened, RecoveredRow, Scope,
+    SecretKey, Slot, SqliteStore, Store, TokenMark, Write, WriterId,
 };
 use lockhouse::{Mode, NameBuf};
 use tempfile::TempDir;
@@ -106,13 +106,14 @@ impl Life {
 }
 
 fn compare(life: &Life, model: &Life) {
-    let Opened { epoch, clean, restored, longest_lease_ms, tickets_since, token_floor, key: _ } =
+    let Opened { epoch, clean, restored, longest_lease_ms, tickets_since, token_floor, held, key: _ } =
         &model.opened;
     let Opened { key: _, .. } = &life.opened;
     assert_eq!(
         (life.opened.epoch, life.opened.clean, life.opened.restored, life.opened.longest_lease_ms),
         (*epoch, *clean, *restored, *longest_lease_ms)
     );
+    assert_eq!(&life.opened.held, held);
     assert_eq!((life.opened.tickets_since, life.opened.token_floor), (*tickets_since, *token_floor));
     assert_eq!(by_bucket(&life.recovered), by_bucket(&model.recovered));
 }
@@ -145,6 +146,18 @@ fn batch(choices: &mut Unstructured<'_>) -> Result<Planned> {
     })
 }
 
+/// The list of some locks of one bucket.
+fn held(choices: &mut Unstructured<'_>, scope: Arc<Scope>) -> Result<HeldList> {
+    let count = choices.int_in_range(0..=3)?;
+    let lock = |choices: &mut Unstructured<'_>| -> Result<HeldWebLock> {
+        let mode = if choices.arbitrary()? { Mode::Shared } else { Mode::Exclusive };
+        let token = FencingToken::new(choices.int_in_range(1..=FencingToken::LIMIT - 1)?);
+        Ok(HeldWebLock { name: choices.arbitrary()?, session: choices.arbitrary()?, mode, token })
+    };
+    let locks = (0..count).map(|_| lock(choices)).collect::<Result<_>>()?;
+    Ok(HeldList::new(vec![(scope, locks)]).unwrap_or_default())
+}
+
 fn write(choices: &mut Unstructured<'_>) -> Result<Write> {
     let scope = Arc::new(Scope::new(some_text(choices)?, some_text(choices)?));
     Ok(match choices.int_in_range(0..=31)? {
@@ -153,7 +166,8 @@ fn write(choices: &mut Unstructured<'_>) -> Result<Write> {
         2 => Write::LongestLease { ms: choices.int_in_range(0..=i64::MAX as u64)? },
         3 => Write::RecoveryCompleted,
         4 => Write::MarkErased,
-        5 => Write::StoppedClean,
+        5 if choices.arbitrary()? => Write::StoppedClean,
+        5 => Write::StoppedHolding { held: held(choices, scope)? },
         6 => Write::MarksReplaced { marks: mark(choices)?.into_iter().collect() },
         _ => Write::Change { scope, change: change(choices)? },
     })

@@ -18,6 +18,8 @@ export declare function abortBody(id: number): string;
 export declare function releaseBody(id: number): string;
 export declare function queryBody(id: number): string;
 export declare function pongBody(n: number): string;
+/** All that is still held of the session that the hello wanted to resume has been asked for. */
+export declare const RECLAIMED_BODY = "{\"type\":\"reclaimed\"";
 export declare const ACK_BODY = "{\"type\":\"ack\"";
 export declare const BYE_BODY = "{\"type\":\"bye\"";
 /** A frame without its closing brace, with its number, unless that is 0. */

@@ -73,7 +73,11 @@ impl<S: BuildHasher> LockManager<S> {
                 } else if self.table.parties[party.slot].owner.is_some() {
                     self.expire_owner(now, party.slot);
                 } else {
+                    let is_absent = self.is_absent(party.slot);
                     self.remove_all_of(party.slot);
+                    if is_absent {
+                        return self.absence_ended();
+                    }
                     self.effects.push_back(Effect::AgentEnded { agent: party, reason: EndReason::Expired });
                 }
             }

@@ -205,6 +205,9 @@ impl<S: BuildHasher> LockManager<S> {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
         let removed = self.remove(slot);
+        if self.is_absent(party) {
+            return;
+        }
         let name = Box::new(self.table.names[removed.name].name.clone());
         self.effects.push_back(Effect::Lost { agent, request: removed.request, name, reason });
     }

@@ -1,5 +1,6 @@
 //! The lock manager: commands in, outcomes and effects out.
 
+mod absent;
 mod agents;
 mod algorithms;
 mod claims;
@@ -15,6 +16,7 @@ mod views;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 
+use absent::Absent;
 use claims::AssignmentIndex;
 use recovery::{RecoveryState, Unsettled};
 pub use replay::ReplayError;
@@ -66,6 +68,8 @@ pub struct LockManager<S> {
     /// Neither closed nor recovering: free names are granted.
     grants: bool,
     recovery: Option<Box<RecoveryState>>,
+    /// The locks from before a restart whose holders may come back, if a list of them was left.
+    absent: Option<Box<Absent>>,
     assignments: AssignmentIndex,
     /// Names whose queues wait to be processed; empty between commands.
     touched: Vec<u32>,
@@ -95,6 +99,7 @@ impl<S: BuildHasher> LockManager<S> {
             closed: false,
             grants: true,
             recovery: None,
+            absent: None,
             assignments: AssignmentIndex::default(),
             touched: Vec::new(),
             deferred: VecDeque::new(),

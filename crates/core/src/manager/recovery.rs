@@ -93,6 +93,9 @@ impl<S: BuildHasher> LockManager<S> {
         let NewReclaim { agent, name, mode, token, metadata, max_hold_ms } = *new;
         let request = NewRequest { agent, name, acquire: Acquire::Wait(mode), metadata, max_hold_ms };
         self.check_bounds(&request)?;
+        if let Some(grant) = self.reclaim_absent(now, &request, token) {
+            return Ok(grant);
+        }
         let recovery = self.recovery.as_ref().ok_or(Refusal::NotRecovering)?;
         recovery.check(new)?;
         if self.is_done_in_parts() {
@@ -194,7 +197,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Adds a reclaimed lock with its former token.
-    fn hold_reclaimed(
+    pub(super) fn hold_reclaimed(
         &mut self,
         now: Now,
         name: u32,

@@ -133,6 +133,17 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.held().remote
     }
 
+    /// The web locks of these agents, in no particular order.
+    pub fn remote_web_locks(&self) -> impl Iterator<Item = (AgentId, WebLockView<'_>)> {
+        self.table.entries.slots().filter_map(|(_, entry)| {
+            let (Tenure::Agent(party), Some(held)) = (entry.tenure(), entry.token) else { return None };
+            let client_id = &self.table.parties[party].label;
+            let name = self.table.names[entry.name].name.as_name();
+            let lock = WebLockView { name, client_id, mode: entry.mode, token: held.token() };
+            self.table.is_remote(party).then(|| (self.table.party_id(party), lock))
+        })
+    }
+
     /// How many names have something held or queued.
     pub fn names(&self) -> usize {
         self.table.names.len()

@@ -6,6 +6,7 @@ use std::task::{Poll, Waker};
 
 use lockhouse_core::{AgentId, Effect, Outcome};
 
+use crate::engine::absence::SessionHash;
 use crate::engine::sync::Mutex;
 use crate::loss::Loss;
 
@@ -34,6 +35,8 @@ pub struct Overflowed;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     capacity: usize,
+    /// The session whose agents the notices are about, if it can be recognised after a restart.
+    session: Option<SessionHash>,
     state: Mutex<InboxState>,
 }
 
@@ -46,8 +49,12 @@ struct InboxState {
 }
 
 impl Inbox {
-    pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, state: Mutex::default() }
+    pub(crate) fn new(capacity: usize, session: Option<SessionHash>) -> Self {
+        Self { capacity, session, state: Mutex::default() }
+    }
+
+    pub(crate) fn session(&self) -> Option<SessionHash> {
+        self.session
     }
 
     /// Takes note of an agent that joins or ends, as the notice says, which may be pushed later.

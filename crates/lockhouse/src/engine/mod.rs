@@ -1,6 +1,7 @@
 //! The engine: buckets of one process, the house that they live in, and the way of their changes to the
 //! store.
 
+pub(crate) mod absence;
 pub(crate) mod bucket;
 pub(crate) mod clock;
 pub(crate) mod commit;

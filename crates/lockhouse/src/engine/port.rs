@@ -6,6 +6,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Holder, LockManager, NewRequest, Outcome};
 
+use crate::engine::absence::SessionHash;
 use crate::engine::bucket::Bucket;
 use crate::engine::inbox::{Inbox, Notice, Overflowed};
 use crate::engine::memory::MemoryReservation;
@@ -44,13 +45,19 @@ pub struct Stolen {
 impl Bucket {
     /// A port for a session of the outside, whose inbox holds at most `capacity` notices.
     pub fn port(&self, capacity: usize) -> Port {
-        Port::new(self.clone(), capacity)
+        Port::new(self.clone(), capacity, None)
+    }
+
+    /// As [`port`](Self::port), of a session that a later life of the house recognises by this secret: see
+    /// [`Port::has_reclaimed`].
+    pub fn port_of_session(&self, secret: &str, capacity: usize) -> Port {
+        Port::new(self.clone(), capacity, self.0.session_hash(secret))
     }
 }
 
 impl Port {
-    pub(crate) fn new(bucket: Bucket, capacity: usize) -> Self {
-        Self { bucket, inbox: Arc::new(Inbox::new(capacity)) }
+    fn new(bucket: Bucket, capacity: usize, session: Option<SessionHash>) -> Self {
+        Self { bucket, inbox: Arc::new(Inbox::new(capacity, session)) }
     }
 
     /// Carries out a command at once. The outcome is the [`Notice::Answer`] with this tag.

@@ -71,6 +71,16 @@ impl Port {
         is_genuine || self.bucket().0.tickets().is_none()
     }
 
+    /// The client whose session had this secret in an earlier life has reclaimed all that it still holds.
+    /// What the session held besides, by the list that the stop of that life left, ends now.
+    pub fn has_reclaimed(&self, former_secret: &str) {
+        let bucket = self.bucket();
+        if let Some(session) = bucket.0.session_hash(former_secret) {
+            let now = bucket.0.environment.clock.stamp();
+            bucket.0.with(|state| state.has_reclaimed(now, session));
+        }
+    }
+
     fn is_genuine(&self, reclaim: &NewReclaim<'_>, ticket: &str) -> bool {
         let bucket = self.bucket();
         let client_id = bucket.0.with(|state| state.manager().client_id_of(reclaim.agent).map(str::to_owned));

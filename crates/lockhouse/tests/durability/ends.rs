@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockhouse::core::{Acquire, Command, Mode, Name, NewAgent, NewRequest, Outcome};
 use lockhouse::store::{MemoryStore, Slot, Store, WriterId};
 use lockhouse::{
-    BusinessTransaction, ClaimError, House, LockError, Loss, Notice, Options, OwnerError, RequestError,
+    BusinessTransaction, ClaimError, House, Left, LockError, Loss, Notice, Options, OwnerError, RequestError,
     StoreError, StoreState,
 };
 use tokio::time::{Instant, timeout};
@@ -165,7 +165,7 @@ async fn closing_keeps_what_is_under_way_and_grants_nothing_more() {
     assert!(matches!(agent.locks().request("n").if_available().await, Err(RequestError::Closed)));
     gate.open();
     lock.await.unwrap();
-    assert_eq!(close.await, StoreState::Closed { clean: true });
+    assert_eq!(close.await, StoreState::Closed(Left::Nothing));
     assert_eq!(owner.touch().await, Err(StoreError::Closed));
 
     let house = Gate::before(gate.inner.reopen()).house().await;
@@ -179,10 +179,10 @@ async fn a_stop_is_not_clean_while_holders_may_come_back_to_buckets_of_which_not
     let options = options.lease(Duration::from_secs(10)).always_recover(true);
     let store = MemoryStore::new().unwrap();
     let house = House::open(Arc::new(store.reopen()), options.clone()).await.unwrap();
-    assert_eq!(house.close().await, StoreState::Closed { clean: false });
+    assert_eq!(house.close().await, StoreState::Closed(Left::Unknown));
     let house = House::open(Arc::new(store.reopen()), options).await.unwrap();
     clock.advance(Duration::from_secs(10));
-    assert_eq!(house.close().await, StoreState::Closed { clean: true });
+    assert_eq!(house.close().await, StoreState::Closed(Left::Nothing));
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,7 +196,7 @@ async fn a_closed_house_lets_no_request_wait_and_answers_nothing_about_owners() 
     let waiting = tokio::spawn(agent.locks().request("held").into_future());
     settle().await;
     assert!(!waiting.is_finished());
-    assert_eq!(house.close().await, StoreState::Closed { clean: true });
+    assert_eq!(house.close().await, StoreState::Closed(Left::Nothing));
 
     let answer = timeout(Duration::from_secs(1), waiting).await.expect("the request is woken").unwrap();
     assert!(matches!(answer, Err(RequestError::Closed)), "{answer:?}");
@@ -297,7 +297,8 @@ async fn a_stop_is_clean_only_without_remote_holders_of_web_locks() {
         if !holds {
             port.submit(3, Command::End { agent });
         }
-        assert_eq!(house.close().await, StoreState::Closed { clean: !holds });
+        let left = if holds { Left::Unknown } else { Left::Nothing };
+        assert_eq!(house.close().await, StoreState::Closed(left), "of no session that could be recognised");
         assert_eq!(is_clean(&gate.inner).await, !holds);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockhouse::core::{Acquire, Change, Command, Mode, Name, NewAgent, NewRequest, Outcome};
 use lockhouse::store::Write;
-use lockhouse::{Bucket, LockType, Owner, OwnerError, RecordKind, RequestError, StoreState, Wanted};
+use lockhouse::{Bucket, Left, LockType, Owner, OwnerError, RecordKind, RequestError, StoreState, Wanted};
 
 use crate::gate::{Gate, drained, manual, poll, settle};
 
@@ -208,7 +208,7 @@ async fn a_house_that_closes_leaves_the_sweep_to_the_next_start_and_stops_clean(
     let mut close = Box::pin(house.close());
     assert!(poll(&mut close).await.is_pending());
     gate.open();
-    assert_eq!(close.await, StoreState::Closed { clean: true });
+    assert_eq!(close.await, StoreState::Closed(Left::Nothing));
     let writes = gate.writes();
     assert!(ends(&writes).0 <= 60, "{} locks ended", ends(&writes).0);
     assert!(matches!(writes.last(), Some(Write::StoppedClean)), "{:?}", writes.last());

@@ -8,7 +8,7 @@ use lockhouse::store::{
     CommitBatch, CommitOutcome, MarkOf, MemoryStore, RecoveredRow, Scope, Slot, SqliteStore, Store,
     TokenMark, Write, WriterId, restore,
 };
-use lockhouse::{Bucket, BucketKey, House, ManualClock, Options, StoreState};
+use lockhouse::{Bucket, BucketKey, House, Left, ManualClock, Options, StoreState};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -31,7 +31,7 @@ fn no_calendar() -> ManualClock {
 }
 
 async fn close(house: House) {
-    assert_eq!(house.close().await, StoreState::Closed { clean: true });
+    assert_eq!(house.close().await, StoreState::Closed(Left::Nothing));
 }
 
 /// A life of the bucket, with one grant.

@@ -1,9 +1,10 @@
-//! The end: nothing is granted any more, and holders have their time to release.
+//! The end: nothing is granted any more. Calls under way have their time, and where nothing outlives the
+//! process, holders.
 
 use std::pin::pin;
 use std::time::Duration;
 
-use lockhouse::StoreState;
+use lockhouse::{Left, StoreState};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::state::AppState;
@@ -11,28 +12,40 @@ use crate::state::AppState;
 /// The time between two looks of a stopping server at the locks still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
 
-/// Ends the house, too: whether the stop was clean has to be known before the sessions end, and with them the
-/// web locks that their clients still believe in.
+/// Ends the house, too: what is left for the next start has to be written before the sessions end, and with
+/// them the web locks that their clients still believe in. With a store that keeps over a stop what they hold
+/// no holder is waited for.
 pub(super) async fn drain(state: &AppState) -> StoreState {
     let patience = Instant::now() + state.config.drain.max(LEAST_DRAIN);
     tracing::info!(drain = ?state.config.drain, "stopping: nothing is granted any more");
     state.stop_granting();
-    let released = async {
-        while state.house.buckets().iter().any(lockhouse::Bucket::is_held_remotely) {
-            sleep(DRAIN_CHECK).await;
-        }
-    };
-    if timeout(state.config.drain, released).await.is_err() {
-        let takes_reclaims = state.house.buckets().iter().any(lockhouse::Bucket::takes_reclaims);
-        let after = if takes_reclaims {
-            "their holders can reclaim them from the next server"
-        } else {
-            "they are lost, as this server keeps nothing"
+    if state.house.store().is_none() || !state.house.takes_reclaims() {
+        let released = async {
+            while state.house.buckets().iter().any(lockhouse::Bucket::is_held_remotely) {
+                sleep(DRAIN_CHECK).await;
+            }
         };
-        tracing::warn!("stopped while web locks were held; {after}");
+        if timeout(state.config.drain, released).await.is_err() {
+            tracing::warn!("stopped while web locks were held; they are lost, as this server keeps nothing");
+        }
     }
     state.warm_buckets.forget_all();
-    close_house(state, patience).await
+    let end = close_house(state, patience).await;
+    match &end {
+        StoreState::Closed(Left::Listed { locks }) => {
+            tracing::info!(
+                locks,
+                "stopped while web locks were held; the next server waits for their holders"
+            );
+        }
+        StoreState::Closed(Left::Unknown) if state.house.takes_reclaims() => {
+            tracing::warn!(
+                "stopped without a list of held web locks; the next server grants nothing at first"
+            );
+        }
+        _ => {}
+    }
+    end
 }
 
 /// Waits for the store until `patience`, and a moment longer if it works: changes that are not durable were
@@ -53,7 +66,7 @@ async fn close_house(state: &AppState, patience: Instant) -> StoreState {
         tracing::warn!(
             "stopped while nothing can be kept ({why}): what waited for that is given up, and was told to nobody"
         );
-        return StoreState::Closed { clean: false };
+        return StoreState::Closed(Left::Unknown);
     }
 }
 

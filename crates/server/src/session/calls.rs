@@ -135,6 +135,7 @@ impl Session {
             ClientCall::Leave { agent } => self.leave(agent),
             ClientCall::Request(ask) => self.request(&ask),
             ClientCall::Reclaim(reclaim) => self.reclaim(&reclaim),
+            ClientCall::Reclaimed => self.reclaimed(),
             ClientCall::Abort { id } => self.abort(id),
             ClientCall::Release { id, reply } => self.release(id, reply),
         }
@@ -255,6 +256,14 @@ impl Session {
         if !self.port.reclaim(tag, new, reclaim.ticket.as_str()) {
             let name = DisplayName(reclaim.name.as_name());
             self.admission.note_denied("reclaim", Some(&name), &"no ticket of that lock");
+        }
+        self.take_notices()
+    }
+
+    /// What the session that the client wanted to resume held besides need not be waited for.
+    fn reclaimed(&mut self) -> Verdict {
+        if let Some(secret) = self.former_secret.take() {
+            self.port.has_reclaimed(&secret);
         }
         self.take_notices()
     }

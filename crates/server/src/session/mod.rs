@@ -68,7 +68,7 @@ mod tests {
     }
 
     pub(super) async fn session(state: &Arc<AppState>, phase: watch::Receiver<Phase>) -> Session {
-        Session::begin(state.clone(), admission(state), phase).await.unwrap()
+        Session::begin(state.clone(), admission(state), None, phase).await.unwrap()
     }
 
     fn request(session: &Session) {
@@ -115,7 +115,7 @@ mod tests {
         let house = House::open(store.clone(), Options::new().clock(&clock)).await.unwrap();
         let state = AppState::new(config.clone(), house);
         store.set_faults(Faults { refused: 1000, ..Faults::NONE });
-        let mut begin = pin!(Session::begin(state.clone(), admission(&state), state.phases()));
+        let mut begin = pin!(Session::begin(state.clone(), admission(&state), None, state.phases()));
         assert!(begin.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         clock.advance(Duration::from_millis(config.lease.as_millis()));
         store.set_faults(Faults::NONE);

@@ -54,7 +54,8 @@ pub(crate) async fn run(
     if !begins {
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
-    match Session::begin(state, admission, phase).await {
+    let former_secret = hello.resume.map(|resume| resume.secret.into_owned());
+    match Session::begin(state, admission, former_secret, phase).await {
         Ok(session) => session.run(connection).await,
         Err(why) => connection.part(busy(why)).await,
     }

@@ -29,6 +29,8 @@ pub(super) struct Session {
     pub(super) port: Port,
     pub(super) registration: Registration,
     pub(super) admission: Admission,
+    /// The secret of the session that the client wanted to resume, which this server does not know.
+    pub(super) former_secret: Option<String>,
     pub(super) phase: watch::Receiver<Phase>,
     /// The agent whose lease is the session's.
     pub(super) lease_agent: Option<AgentId>,
@@ -63,6 +65,7 @@ impl Session {
     pub(super) async fn begin(
         state: Arc<AppState>,
         admission: Admission,
+        former_secret: Option<String>,
         phase: watch::Receiver<Phase>,
     ) -> Result<Self, &'static str> {
         let limits = state.limiter.settings();
@@ -74,7 +77,7 @@ impl Session {
             .house
             .bucket_within_limit(admission.scope.clone(), limits.buckets_per_tenant as usize)
             .ok_or_else(|| state.limiter.refuse(Refused::BucketsPerTenant).word())?;
-        let port = bucket.port(INBOX_NOTICES);
+        let port = bucket.port_of_session(&registration.secret, INBOX_NOTICES);
         let unread = state.limiter.unread.of(admission.scope.tenant());
         // A server that begins to stop closes the buckets that it finds, and this one may have come after
         // that.
@@ -86,6 +89,7 @@ impl Session {
             port,
             registration,
             admission,
+            former_secret,
             phase,
             lease_agent: None,
             table: AgentTable::default(),

@@ -141,20 +141,56 @@ async fn a_stop_without_web_locks_needs_no_recovery() {
     assert!(second.fencing_token() > token);
 }
 
+// With a second thread for the clients, as the test waits for the server to end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_stop_only_what_was_held_waits_for_its_holder() {
+    // With a recovery this would take ten minutes, and with a drain as long.
+    let mut server = ServerProcess::with_file("10m");
+    let (holding, holder) = client(&server).await;
+    let (leaving, leaver) = client(&server).await;
+    let (_other, other) = client(&server).await;
+    let held = holder.locks().request("held-by-one-who-stays").await.unwrap();
+    let token = held.fencing_token().get();
+    let left = leaver.locks().request("held by one who leaves").await.unwrap();
+    let given_back = leaver.locks().request("given back").await.unwrap();
+    assert_eq!(given_back.release().await, Ok(()));
+    let stopped = Instant::now();
+    assert!(server.terminate());
+    assert!(stopped.elapsed() < Duration::from_secs(9), "it waited for holders: {:?}", stopped.elapsed());
+    let file = std::fs::read(server.file()).unwrap();
+    let has = |text: &str| file.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(has("TABLE slots") && !has("held-by-one-who-stays"), "no name of a web lock is in the file");
+    drop((left, leaver));
+    leaving.close().await;
+
+    server.start_again();
+    drop(other.locks().request("given back").if_available().await.unwrap());
+    drop(other.locks().request("free").if_available().await.unwrap());
+    until_known(&holding, "held-by-one-who-stays", (1, 0)).await;
+    is_held(&held, token);
+    for name in ["held-by-one-who-stays", "held by one who leaves"] {
+        let taken = other.locks().request(name).if_available().await.unwrap_err();
+        assert!(matches!(taken, RequestError::Unavailable(_)), "{name}: {taken:?}");
+    }
+    let locks = other.locks().clone();
+    let next = tokio::spawn(async move { locks.request("held-by-one-who-stays").await });
+    until_known(&holding, "held-by-one-who-stays", (1, 1)).await;
+    assert_eq!(held.release().await, Ok(()));
+    assert!(next.await.unwrap().unwrap().fencing_token().get() > token);
+}
+
 // With a second thread for the client, as the test waits for the server to end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_with_web_locks_is_recovered_from() {
-    let mut server = ServerProcess::with_file(LEASE);
-    let (connection, agent) = client(&server).await;
-    let held = agent.locks().request("n").await.unwrap();
-    let token = held.fencing_token().get();
+async fn what_a_client_gives_back_while_the_server_is_away_is_free_once_it_has_come_back() {
+    let mut server = ServerProcess::with_file("10m");
+    let (_holding, holder) = client(&server).await;
+    let (_other, other) = client(&server).await;
+    let held = holder.locks().request("n").await.unwrap();
+    let token = held.fencing_token();
     assert!(server.terminate());
+    drop(held);
     server.start_again();
-    let restarted = Instant::now();
-    until_known(&connection, "n", (1, 0)).await;
-    drop(agent.locks().request("m").await.unwrap());
-    assert!(restarted.elapsed() > WHILE, "granted after {:?}", restarted.elapsed());
-    is_held(&held, token);
+    assert!(other.locks().request("n").await.unwrap().fencing_token() > token);
 }
 
 #[tokio::test]

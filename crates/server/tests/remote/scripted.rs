@@ -74,11 +74,16 @@ impl Scripted {
 }
 
 impl Peer {
-    /// The next frame of the client, which is to be of this type; pongs and acknowledgements are passed over.
+    /// The next frame of the client, which is to be of this type; pongs and acknowledgements are passed over,
+    /// and so is that all has been reclaimed, unless it is this type.
     pub(crate) async fn expect(&mut self, kind: &str) -> Value {
-        let frame = self.next().await;
-        assert_eq!(frame["type"], kind, "{frame}");
-        frame
+        loop {
+            let frame = self.next().await;
+            if frame["type"] == kind {
+                return frame;
+            }
+            assert_eq!(frame["type"], "reclaimed", "{frame}");
+        }
     }
 
     pub(crate) async fn next(&mut self) -> Value {

@@ -284,9 +284,10 @@ async fn a_second_signal_ends_a_drain_at_once() {
 async fn the_log_after_a_drain_says_what_becomes_of_the_locks() {
     let folder = tempfile::tempdir().unwrap();
     let file = format!("sqlite:{}", folder.path().join("x.db").display());
-    for (store, said) in
-        [("memory:", "they are lost, as this server keeps nothing"), (&*file, "can reclaim them")]
-    {
+    for (store, said) in [
+        ("memory:", "they are lost, as this server keeps nothing"),
+        (&*file, "the next server waits for their holders"),
+    ] {
         let (child, _client) = stopping(store, "1ms").await;
         let (code, logs) = ended(child).await;
         assert_eq!(code, Some(0), "{logs}");

@@ -56,7 +56,7 @@ pub use slots::{
     a_dropped_take_leaves_the_slot_to_others, a_new_store_is_clean_and_empty,
     every_take_has_a_higher_epoch_and_the_same_key, only_what_was_announced_since_the_last_recovery_recovers,
     the_longest_lease_counts_until_a_recovery_is_completed,
-    the_mark_of_a_clean_stop_is_erased_before_any_announcement,
+    the_mark_of_a_clean_stop_is_erased_before_any_announcement, what_was_held_at_a_stop_comes_back_once,
 };
 pub use state::{
     a_hundred_thousand_locks_come_back, each_change_does_what_it_says, marks_are_kept_where_they_were_put,
@@ -86,6 +86,7 @@ macro_rules! for_each_promise {
             a_new_store_is_clean_and_empty
             every_take_has_a_higher_epoch_and_the_same_key
             a_clean_stop_ends_its_epoch
+            what_was_held_at_a_stop_comes_back_once
             the_mark_of_a_clean_stop_is_erased_before_any_announcement
             only_what_was_announced_since_the_last_recovery_recovers
             the_longest_lease_counts_until_a_recovery_is_completed

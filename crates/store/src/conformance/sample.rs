@@ -7,7 +7,7 @@ use lockhouse_core::{
     NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed, VoidLocks,
 };
 
-use crate::{MarkOf, RecoveredRow, Scope, TokenMark, Write};
+use crate::{HeldList, HeldWebLock, MarkOf, RecoveredRow, Scope, TokenMark, Write};
 
 /// A moment of the year 2026.
 pub(crate) const NOW: Instant = Instant::from_millis(1_790_000_000_000);
@@ -113,6 +113,18 @@ pub(crate) fn of_tenant(tenant: &str, up_to: u64) -> TokenMark {
 
 pub(crate) fn dropped(scope: &Arc<Scope>, mark: Option<TokenMark>) -> Write {
     Write::BucketDropped { scope: Arc::clone(scope), mark }
+}
+
+/// A list of so many web locks in each of these buckets.
+pub(crate) fn held_list(buckets: &[(&Arc<Scope>, u64)]) -> HeldList {
+    let lock = |number: u64| HeldWebLock {
+        name: [number as u8; 16],
+        session: [!number as u8; 16],
+        mode: if number.is_multiple_of(2) { Mode::Shared } else { Mode::Exclusive },
+        token: FencingToken::new(FencingToken::LIMIT - 1 - number),
+    };
+    let locks = |(scope, count): &(&Arc<Scope>, u64)| (Arc::clone(scope), (0..*count).map(lock).collect());
+    HeldList::new(buckets.iter().map(locks).collect()).unwrap_or_default()
 }
 
 /// The changes as writes to one bucket.

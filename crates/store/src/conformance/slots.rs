@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use super::Harness;
 use super::life::Life;
-use super::sample::{lock, owner, recovered_rows, reserved, scope, writes};
+use super::sample::{held_list, lock, owner, recovered_rows, reserved, scope, writes};
 use crate::{CommitOutcome, Fatal, RecoveredRow, Scope, Slot, Write, WriterId};
 use lockhouse_core::Change;
 
@@ -55,6 +55,34 @@ pub async fn a_clean_stop_ends_its_epoch(harness: &dyn Harness) {
     assert_eq!(life.opened.longest_lease_ms, 0);
     assert!(life.opened.tickets_since > stopped && life.opened.tickets_since <= life.opened.epoch);
     assert_eq!(life.recovered, recovered_rows(&scope(), false, []));
+}
+
+/// What was held at a stop comes back with the next take, which recovers no bucket for that; and with no
+/// later one.
+pub async fn what_was_held_at_a_stop_comes_back_once(harness: &dyn Harness) {
+    let other = Arc::new(Scope::new("tenant", "\u{1F511}"));
+    let held = held_list(&[(&scope(), 3), (&other, 9_000)]);
+    assert_eq!(held.locks(), 9_003);
+    let mut life = Life::begin(harness).await;
+    life.write(vec![Write::MarkErased, Write::LongestLease { ms: 500 }]).await;
+    life.write(vec![Write::NeedsRecovery { scope: scope() }]).await;
+    let last = life.write(vec![Write::StoppedHolding { held: held.clone() }]).await;
+    assert_eq!(life.outcome(&last).await, CommitOutcome::Committed, "its answer may have been lost");
+    let more = life.batch(writes(&scope(), [reserved(7)]));
+    assert_eq!(life.outcome(&more).await, CommitOutcome::Fenced);
+
+    let stopped = life.opened.epoch;
+    let life = life.close(harness).await;
+    assert_eq!(life.opened.held, Some(held));
+    assert!(!life.opened.recovers(true) && !life.opened.clean);
+    assert_eq!(life.opened.longest_lease_ms, 500);
+    assert!(life.opened.tickets_since <= stopped, "its tickets count");
+    assert_eq!(life.recovered, recovered_rows(&scope(), true, []));
+
+    let life = life.kill(harness).await;
+    assert_eq!(life.opened.held, None);
+    assert!(life.opened.recovers(true), "some holders may not have come back");
+    assert_eq!((life.opened.longest_lease_ms, life.opened.tickets_since <= stopped), (500, true));
 }
 
 /// The mark of a clean stop lasts until it is erased, or a grant is announced, and not longer.

@@ -6,8 +6,8 @@ use lockhouse_core::{AssignmentRecord, Change, ClaimRecord, LockRecord, OwnerRec
 use tokio_postgres::types::Type;
 
 use super::connection::Param;
+use crate::values::void_locks::VoidRow;
 use crate::values::{bits, bytes, number_of, of_claim, of_lock, of_owner, wall, with_owner, word};
-use crate::void_locks::VoidRow;
 use crate::{CommitBatch, MarkOf, Scope, TokenMark, Write};
 
 /// The batches of one commit.
@@ -44,7 +44,7 @@ struct Columns<'a> {
     why: Vec<Option<&'static str>>,
 }
 
-/// A name, or the list of names that stands in its place.
+/// A name, or the list of names or of held web locks that stands in its place.
 type Bytes<'a> = std::borrow::Cow<'a, [u8]>;
 
 /// One row, of which most columns are empty.
@@ -141,6 +141,10 @@ impl<'a> Sections<'a> {
             }
             Write::RecoveryCompleted => self.columns.push(None, "recovered", none),
             Write::StoppedClean => self.columns.push(None, "stopped clean", none),
+            Write::StoppedHolding { held } => {
+                let row = WriteRow { name: Some(held.to_bytes().into()), ..none };
+                self.columns.push(None, "stopped holding", row);
+            }
             Write::MarkErased => self.columns.push(None, "erase mark", none),
         }
     }

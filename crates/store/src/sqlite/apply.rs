@@ -5,19 +5,28 @@ use std::sync::Arc;
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimRecord, LockRecord, NameBuf, OwnerId, OwnerRecord, VoidLocks,
 };
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::history::{self, AddedRows};
+use super::load::wrong;
 use super::statements::Statements;
 use super::voided;
 use crate::values::{self, bits, bytes, number, number_of, wall, word};
 use crate::writer_state::WriterState;
-use crate::{CommitBatch, CommitOutcome, MarkOf, Opened, Scope, SecretKey, Slot, TokenMark, Write, WriterId};
+use crate::{
+    CommitBatch, CommitOutcome, HeldList, MarkOf, Opened, Scope, SecretKey, Slot, TokenMark, Write, WriterId,
+};
 
-/// Gives the slot a new epoch.
+/// Gives the slot a new epoch, which uses up the list of held web locks.
 pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Opened> {
     let key = file.query_row("SELECT key FROM secret", [], |row| row.get(0).map(SecretKey::new))?;
-    let sql = "UPDATE slots SET epoch = epoch + 1, writer = ?1, longest_lease_ms = 0,
+    let held =
+        file.query_row("SELECT held FROM slots", [], |row| match row.get_ref(0)?.as_blob_or_null()? {
+            Some(bytes) => HeldList::from_bytes(bytes).map(Some).map_err(|why| wrong(0, Type::Blob, why)),
+            None => Ok(None),
+        })?;
+    let sql = "UPDATE slots SET epoch = epoch + 1, writer = ?1, held = NULL, longest_lease_ms = 0,
                    longest_lease_before_ms = max(longest_lease_before_ms, longest_lease_ms)
                RETURNING epoch, clean, restored, longest_lease_before_ms, tickets_since, token_floor";
     file.query_row(sql, [bits(writer.0)], |row| {
@@ -29,6 +38,7 @@ pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Open
             longest_lease_ms: number(row.get(3)?),
             tickets_since: number(row.get(4)?),
             token_floor: number(row.get(5)?),
+            held,
         })
     })
 }
@@ -101,6 +111,10 @@ impl Writes<'_, '_> {
                 let sql = "UPDATE slots SET clean = 1, tickets_since = epoch + 1, restored = 0,
                            longest_lease_ms = 0, longest_lease_before_ms = 0";
                 self.run(sql, [])
+            }
+            Write::StoppedHolding { held } => {
+                self.writer_state.end();
+                self.run("UPDATE slots SET held = ?1", [held.to_bytes()])
             }
             Write::MarkErased => self.run("UPDATE slots SET clean = 0", []),
         }

@@ -153,7 +153,7 @@ fn instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Instant> {
     row.get(column).map(|ms| Instant::from_millis(number(ms)))
 }
 
-fn wrong(column: usize, found: Type, why: String) -> Error {
+pub(crate) fn wrong(column: usize, found: Type, why: String) -> Error {
     Error::FromSqlConversionFailure(column, found, why.into())
 }
 

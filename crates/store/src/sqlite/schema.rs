@@ -13,7 +13,7 @@ pub(crate) const BACKUP_ID: i32 = 0x4C6B_4862;
 
 /// The steps from each version to the next, beginning with an empty file. The list only ever grows at its
 /// end.
-pub(crate) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+pub(crate) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 const VERSION_1: &str = "
 CREATE TABLE secret (
@@ -132,6 +132,10 @@ CREATE TABLE voided (
     names  BLOB NOT NULL,
     PRIMARY KEY (bucket, owner, seq)
 ) STRICT, WITHOUT ROWID;
+";
+
+const VERSION_4: &str = "
+ALTER TABLE slots ADD COLUMN held BLOB;
 ";
 
 /// The version that the steps lead to.

@@ -376,7 +376,11 @@ async fn a_file_of_an_earlier_version_is_brought_up_to_date_and_keeps_what_is_in
     let colour: String = file.raw().query_row("SELECT colour FROM owners", [], |row| row.get(0)).unwrap();
     assert_eq!(colour, "red");
 
-    let newer = SqliteOpenError::Newer { path: file.0.clone(), found: 4, known: 3 };
+    let newer = SqliteOpenError::Newer {
+        path: file.0.clone(),
+        found: schema::version_of(&later),
+        known: schema::version_of(schema::STEPS),
+    };
     assert_eq!(open(&file.0, schema::STEPS, 100).unwrap_err(), newer);
 }
 

@@ -5,8 +5,8 @@ use rusqlite::types::Type;
 use rusqlite::{Error, Row, params};
 
 use super::statements::Statements;
+use crate::values::void_locks::{self, VoidRow};
 use crate::values::{bits, number, wall};
-use crate::void_locks::{self, VoidRow};
 
 /// Adds a row for locks of that owner.
 pub(crate) fn add(

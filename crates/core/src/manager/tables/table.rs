@@ -442,6 +442,11 @@ impl<S: BuildHasher> LockTable<S> {
         }
     }
 
+    /// Whether the agent in that slot is one of another process.
+    pub(crate) fn is_remote(&self, party: u32) -> bool {
+        self.parties[party].is_remote
+    }
+
     /// The entry has become a lock.
     #[inline]
     pub(crate) fn count_held(&mut self, slot: u32) {

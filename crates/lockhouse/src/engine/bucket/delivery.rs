@@ -196,6 +196,7 @@ impl State {
         let agent = match effect {
             Effect::Change(change) => return self.changed(*change),
             Effect::Recovered => {
+                self.absence = None;
                 self.retention.recovery_ended();
                 self.wakeups.listeners.push(self.recovered.clone());
                 return;

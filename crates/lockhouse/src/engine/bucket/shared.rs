@@ -7,13 +7,14 @@ use std::time::SystemTime;
 use foldhash::fast::RandomState;
 use lockhouse_core::{
     Acquire, AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Refusal, RequestId,
-    RequestStatus,
+    RequestStatus, WebLockView,
 };
-use lockhouse_store::{Scope, Write};
+use lockhouse_store::{HeldList, HeldWebLock, Scope, Write};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 
+use crate::engine::absence::{Absence, NameHasher, SessionHash};
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::delivery::HeldAnswer;
 use crate::engine::bucket::durability::Durability;
@@ -83,7 +84,7 @@ impl Shared {
         house: Arc<dyn Host>,
         manager: LockManager<RandomState>,
     ) -> Self {
-        Self::restored(key, environment, house, manager, 0, false)
+        Self::restored(key, environment, house, manager, None, 0, false)
     }
 
     /// A bucket that the store knows of if `is_known`, with so many owners, claims and assignments.
@@ -92,6 +93,7 @@ impl Shared {
         environment: Arc<Environment>,
         house: Arc<dyn Host>,
         manager: LockManager<RandomState>,
+        absence: Option<Box<Absence>>,
         facts: usize,
         is_known: bool,
     ) -> Self {
@@ -100,7 +102,7 @@ impl Shared {
             Some(_) => Durability::durable(is_known),
             None => Durability::Volatile,
         };
-        let state = State::new(manager, memory, durability, facts);
+        let state = State::new(manager, absence, memory, durability, facts);
         let scope = Arc::new(key.scope());
         Self { key, scope, environment, house, state: Mutex::new(state) }
     }
@@ -233,6 +235,9 @@ impl Shared {
         }
         let lease_ms = self.unknown_lease(&command);
         let submit = |state: &mut State| {
+            if state.absence.is_some() {
+                state.hold_what_is_listed(self.environment.clock.now().into(), &command);
+            }
             if !fits(state.manager()) {
                 return false;
             }
@@ -443,6 +448,31 @@ impl Shared {
     /// Whether a remote agent holds a web lock, or may come back for one.
     pub(crate) fn is_held_remotely(self: &Arc<Self>) -> bool {
         self.with(|state| state.is_held_remotely())
+    }
+
+    /// The web locks that remote agents hold, by hashes. None if others may come back for locks, too, or if a
+    /// lock is of no session that could be recognised.
+    pub(crate) fn held_list(self: &Arc<Self>) -> Option<(Arc<Scope>, Vec<HeldWebLock>)> {
+        let names = NameHasher::new(self.environment.secret_key().ok()?, &self.key);
+        let locks = self.with(|state| {
+            if state.manager().awaits_reclaims() || state.manager().held_remotely() > HeldList::MOST_LOCKS {
+                return None;
+            }
+            let lock = |(agent, lock): (AgentId, WebLockView<'_>)| {
+                let SessionHash(session) = state.inbox_of(agent)?.session()?;
+                let (name, mode, token) = (names.hash(lock.name), lock.mode, lock.token);
+                Some(HeldWebLock { name, session, mode, token })
+            };
+            state.manager().remote_web_locks().map(lock).collect::<Option<Vec<_>>>()
+        })?;
+        Some((Arc::clone(&self.scope), locks))
+    }
+
+    /// The hash by which a later life recognises a session with that secret; none if nothing outlives this
+    /// one.
+    pub(crate) fn session_hash(&self, secret: &str) -> Option<SessionHash> {
+        self.tickets()?;
+        self.environment.secret_key().ok().map(|key| SessionHash::of(key, secret))
     }
 
     /// How many requests and locks there are.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    Acquire, AgentId, Command, Effect, Grant, Instant, LockManager, NewAgent, NewRequest, Now, Outcome,
+    Acquire, AgentId, Command, Effect, Grant, Instant, LockManager, Name, NewAgent, NewRequest, Now, Outcome,
     Refusal, RequestId, RequestStatus,
 };
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
+use crate::engine::absence::{Absence, SessionHash};
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::delivery::announcements::Announcements;
 use crate::engine::bucket::delivery::withheld::Withheld;
@@ -27,6 +28,8 @@ use crate::loss::Loss;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(super) manager: LockManager<RandomState>,
+    /// The locks that a list says to be held, and whose names have not come up yet.
+    pub(super) absence: Option<Box<Absence>>,
     /// The memory that the manager takes, where that has a bound.
     memory: Option<MemoryReservation>,
     /// The latest time that the manager has seen.
@@ -73,6 +76,7 @@ impl State {
     /// assignments.
     pub(super) fn new(
         manager: LockManager<RandomState>,
+        absence: Option<Box<Absence>>,
         memory: Option<MemoryReservation>,
         durability: Durability,
         facts: usize,
@@ -80,6 +84,7 @@ impl State {
         let outbox = Outbox::new(manager.reserved_up_to());
         Self {
             manager,
+            absence,
             memory,
             latest: Instant::default(),
             is_ticked: false,
@@ -103,6 +108,9 @@ impl State {
         let now = self.stamp(now);
         let is_change = !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
         self.changes.is_due |= is_change;
+        if self.absence.is_some() {
+            self.hold_what_is_listed(now, &command);
+        }
         let checked = self.check_command(&command);
         let reserved = checked.and_then(|()| self.reserve_memory(|manager| most_bytes(manager, &command)));
         if let Err(refusal) = reserved {
@@ -121,6 +129,9 @@ impl State {
     pub(super) fn request(&mut self, now: Now, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         let now = self.stamp(now);
         self.changes.is_due = true;
+        if self.absence.is_some() {
+            self.hold_what_is_listed(now, &Command::Request(*request));
+        }
         self.check_request(request.agent, request.name, request.acquire == Acquire::Steal)?;
         self.reserve_memory(|_| request.most_bytes())?;
         let outcome = self.manager.request_a_lock(now, request);
@@ -129,6 +140,40 @@ impl State {
         let outcome = outcome?;
         self.note_request(request.name, &outcome);
         Ok(outcome)
+    }
+
+    /// Names come up with that command: the locks that are listed under them are held from now on.
+    #[cold]
+    pub(super) fn hold_what_is_listed(&mut self, now: Now, command: &Command<'_>) {
+        let (Some(absence), manager) = (&mut self.absence, &mut self.manager) else { return };
+        let mut comes_up = |name: Name<'_>| {
+            absence.name_comes_up(name, |mode, token| manager.hold_absent(now.tick(), name, mode, token));
+        };
+        match command {
+            Command::Request(request) => comes_up(request.name),
+            Command::Reclaim(reclaim) => comes_up(reclaim.name),
+            Command::Claim(claim) => comes_up(claim.name),
+            Command::Lock(locks) => locks.locks.iter().for_each(|(name, _)| comes_up(*name)),
+            // These grant nothing of a name that has not come up yet.
+            _ => {}
+        }
+    }
+
+    /// The client of that former session has reclaimed all that it still holds.
+    pub(crate) fn has_reclaimed(&mut self, now: Now, session: SessionHash) {
+        let Some(absence) = &mut self.absence else { return };
+        let now = self.latest.max(now.tick());
+        self.latest = now;
+        self.changes.is_due = true;
+        for token in absence.take_session(session) {
+            self.manager.give_up_absent(now, token);
+        }
+        self.deliver_effects();
+    }
+
+    /// Every holder is back, or has no lock to come back for.
+    fn is_absence_over(&self) -> bool {
+        self.absence.as_ref().is_some_and(|absence| absence.is_empty() && !self.manager.has_absent())
     }
 
     /// As [`handle`](Self::handle); whether the lock was held.
@@ -170,6 +215,10 @@ impl State {
     /// each at most so many. A tick has so many beats. Returns whether that was all.
     pub(super) fn time_has_passed(&mut self, due: Instant, now: Now, most: usize, beats: usize) -> bool {
         let now = self.stamp(now);
+        if self.is_absence_over() {
+            self.manager.end_absence(now.tick());
+            self.deliver_effects();
+        }
         if self.manager.next_timeout().is_none_or(|next| next > due) {
             return true;
         }
@@ -262,7 +311,7 @@ impl State {
 
     /// Whether a remote agent holds a web lock, or may come back for one.
     pub(super) fn is_held_remotely(&self) -> bool {
-        self.manager.is_recovering() || self.manager.held_remotely() > 0
+        self.manager.awaits_reclaims() || self.manager.held_remotely() > 0
     }
 
     /// Time as the manager needs it: never backwards.
@@ -335,7 +384,7 @@ impl State {
 
     /// Whether there is something that the bucket must not be forgotten for.
     pub(super) fn is_needed(&self) -> bool {
-        self.retention.has_facts() || self.manager.is_recovering()
+        self.retention.has_facts() || self.manager.awaits_reclaims()
     }
 
     /// The agent is about to end: its requests have no waiters or listeners any more.
@@ -353,7 +402,7 @@ impl State {
 fn most_bytes(manager: &LockManager<RandomState>, command: &Command<'_>) -> usize {
     match command {
         Command::Join(NewAgent { lease_ms: Some(_), .. }) | Command::Reclaim(_) => 0,
-        Command::Join(_) if manager.is_recovering() => 0,
+        Command::Join(_) if manager.awaits_reclaims() => 0,
         command => manager.most_bytes_of(command),
     }
 }

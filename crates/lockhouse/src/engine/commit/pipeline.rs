@@ -16,14 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lockhouse_store::{CommitBatch, CommitOutcome, Fatal, Scope, Slot, Store, TokenMark, Write, WriterId};
+use lockhouse_store::{
+    CommitBatch, CommitOutcome, Fatal, HeldList, Scope, Slot, Store, TokenMark, Write, WriterId,
+};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::engine::bucket::execute::first;
 use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
-use crate::engine::commit::store_state::{StoreState, StoreStatus};
+use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
 use crate::engine::sync::{AtomicIsize, AtomicU64, Mutex};
 
 /// The least share that each tenant, partition and bucket may have of a commit in its turn, however many
@@ -71,12 +73,34 @@ struct Queue {
 }
 
 /// How the pipeline ends, once nothing is left to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The last user of the house has gone.
     Abandoned,
-    /// The house is closed, with whether a clean stop may be noted.
-    Closed { clean: bool },
+    /// The house is closed.
+    Closed(LastWrite),
+}
+
+/// What a closed house leaves in the store for the next start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LastWrite {
+    /// The stop was clean.
+    Clean,
+    /// These web locks are held.
+    Holding(HeldList),
+    /// Nothing: it is not known who holds what.
+    None,
+}
+
+impl LastWrite {
+    /// The same for people.
+    pub(crate) fn left(&self) -> Left {
+        match self {
+            Self::Clean => Left::Nothing,
+            Self::Holding(held) => Left::Listed { locks: held.locks() },
+            Self::None => Left::Unknown,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -296,7 +320,7 @@ impl Pipeline {
             let woken = self.wake.notified();
             let (is_empty, stop) = {
                 let queue = self.queue.lock();
-                (queue.buckets.is_empty() && queue.loose.is_empty(), queue.stop)
+                (queue.buckets.is_empty() && queue.loose.is_empty(), queue.stop.clone())
             };
             match stop {
                 Some(stop) if is_empty => return Err(stop),
@@ -413,12 +437,20 @@ impl Pipeline {
     }
 
     async fn finish(&self, next_seq: &mut u64, stop: Stop) -> StoreState {
-        let Stop::Closed { clean } = stop else { return StoreState::Closed { clean: false } };
-        if clean && let Err(over) = self.commit(next_seq, vec![Write::StoppedClean]).await {
+        let Stop::Closed(last) = stop else { return StoreState::Closed(Left::Unknown) };
+        let left = last.left();
+        let write = match last {
+            LastWrite::Clean => Some(Write::StoppedClean),
+            LastWrite::Holding(held) => Some(Write::StoppedHolding { held }),
+            LastWrite::None => None,
+        };
+        if let Some(write) = write
+            && let Err(over) = self.commit(next_seq, vec![write]).await
+        {
             return over;
         }
         match self.answer(self.store.close()).await {
-            Ok(()) => StoreState::Closed { clean },
+            Ok(()) => StoreState::Closed(left),
             Err(fatal) => StoreState::Failed(fatal),
         }
     }

@@ -31,11 +31,22 @@ pub enum StoreState {
     /// The store can no longer be trusted. Every lock of this house is lost; the process must end, and the
     /// next one starts from the durable state.
     Failed(Fatal),
-    /// [`House::close`](crate::House::close) was called; with whether the stop was clean.
-    Closed {
-        /// No remote agent held a web lock, so that the next start need not recover.
-        clean: bool,
+    /// [`House::close`](crate::House::close) was called.
+    Closed(Left),
+}
+
+/// What a closed house has left for the next start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// No remote agent held a web lock: the stop was clean, and the next start need not recover.
+    Nothing,
+    /// A list of what remote agents held: the next start waits for these, and for no others.
+    Listed {
+        /// How many web locks.
+        locks: usize,
     },
+    /// It is not known who may come back for a web lock: the next start recovers.
+    Unknown,
 }
 
 impl StoreState {
@@ -173,7 +184,7 @@ impl From<&StoreState> for StoreError {
             }
             StoreState::Fenced => Self::Fenced,
             StoreState::Failed(fatal) => Self::Failed(fatal.to_string()),
-            StoreState::Serving | StoreState::Closed { .. } => Self::Closed,
+            StoreState::Serving | StoreState::Closed(_) => Self::Closed,
         }
     }
 }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Weak};
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager};
-use lockhouse_store::Scope;
+use lockhouse_store::{HeldList, Scope};
 
 use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::shared::{Host, Shared};
-use crate::engine::commit::pipeline::{Pipeline, Stop};
+use crate::engine::commit::pipeline::{LastWrite, Pipeline, Stop};
 use crate::engine::environment::Environment;
 use crate::engine::house::options::Options;
 use crate::engine::house::registry::{Marks, Registry};
@@ -193,8 +193,9 @@ impl Inner {
     /// A bucket that was restored.
     pub(super) fn add(self: &Arc<Self>, bucket: Restored) {
         let (key, environment) = (BucketKey::from(&*bucket.scope), self.environment.clone());
-        let Restored { manager, facts, .. } = bucket;
-        let shared = Arc::new(Shared::restored(key, environment, self.clone(), manager, facts, true));
+        let Restored { manager, absence, facts, .. } = bucket;
+        let shared =
+            Arc::new(Shared::restored(key, environment, self.clone(), manager, absence, facts, true));
         self.registry.lock().insert(shared.key().clone(), &shared);
         self.retain(&shared);
         // The ticker learns the deadlines of the bucket, if there are any.
@@ -206,6 +207,20 @@ impl Inner {
         let why = self.loss();
         self.begin_to_close();
         self.buckets_in_order().iter().for_each(|bucket| bucket.is_over(why));
+    }
+
+    /// What the store has to learn last, of buckets that grant nothing any more.
+    pub(super) fn last_write(&self, buckets: &[Arc<Shared>]) -> LastWrite {
+        // Holders may still come back for locks in buckets of which nothing is known yet.
+        if self.recovers_new_buckets() {
+            return LastWrite::None;
+        }
+        if !buckets.iter().any(Shared::is_held_remotely) {
+            return LastWrite::Clean;
+        }
+        let held = buckets.iter().filter(|bucket| bucket.is_held_remotely()).map(Shared::held_list);
+        let held = held.collect::<Option<Vec<_>>>().and_then(HeldList::new);
+        held.map_or(LastWrite::None, LastWrite::Holding)
     }
 
     /// All buckets, in the order of their keys: the end of a house is the same each time.

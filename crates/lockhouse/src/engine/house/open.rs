@@ -1,13 +1,16 @@
 //! How a house begins over a store, and how it ends.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use lockhouse_core::{Command, FencingToken, Instant, ReplayError};
-use lockhouse_store::{MarkOf, Opened, Slot, Store, TakeError, TokenMark, Write, WriterId};
+use lockhouse_store::{
+    HeldList, HeldWebLock, MarkOf, Opened, Slot, Store, TakeError, TokenMark, Write, WriterId,
+};
 
-use crate::engine::bucket::shared::Shared;
+use crate::engine::absence::{AWAY, Absence, NameHasher};
 use crate::engine::commit::pipeline::{Pipeline, Stop};
-use crate::engine::commit::store_state::{StoreState, StoreStatus};
+use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
 use crate::engine::environment::Environment;
 use crate::engine::house::House;
 use crate::engine::house::inner::Recovery;
@@ -17,6 +20,7 @@ use crate::engine::key::BucketKey;
 use crate::engine::sync::spawn;
 use crate::engine::ticket::Tickets;
 use crate::error::StoreError;
+use crate::keyed_hash::KeyedHash;
 
 /// Why a house could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +92,7 @@ impl House {
         let writer = WriterId(writer);
         let clock = options.new_clock();
         let mut restoring = Restoring::new(&clock, options.bounds.limits);
-        let opened = store.take_slot(Slot::ONLY, writer, &mut |row| restoring.take(row)).await?;
+        let mut opened = store.take_slot(Slot::ONLY, writer, &mut |row| restoring.take(row)).await?;
         let Restoring { mut buckets, mut marks, mark_rows, damage, now, .. } = restoring;
         if let Some(Damage { bucket, why }) = damage {
             return Err(OpenError::Damaged { bucket, why });
@@ -102,7 +106,7 @@ impl House {
             // begins later, as it takes only tokens up to there.
             bucket.manager.continue_tokens_above(marks.above(&BucketKey::from(&*bucket.scope)));
         }
-        let recovery = Recovery::new(&opened, &mut buckets, now, &options);
+        let recovery = Recovery::new(&mut opened, &mut buckets, now, &options);
         let mut first_writes = Vec::new();
         if options.lease_ms > 0 {
             first_writes.push(Write::LongestLease { ms: options.lease_ms });
@@ -134,8 +138,10 @@ impl House {
     /// Ends the house: from now on nothing is granted. All changes are made durable, the store is closed, and
     /// then requests that wait are refused, as nothing will let them go on.
     ///
-    /// The stop is clean, so that the next start need not recover, if no remote agent holds a web lock any
-    /// more: let them go first, or close them.
+    /// If no remote agent holds a web lock any more the stop is clean, so that the next start need not
+    /// recover. Otherwise a list of these locks is left in the store, by hashes: the next start waits for
+    /// their holders, and grants all other names at once. A house that waits for holders itself leaves no
+    /// list, nor does one in which more than 10,000 web locks are held; then the next start recovers.
     ///
     /// # Cancel safety
     ///
@@ -144,12 +150,16 @@ impl House {
         self.inner.begin_to_close();
         let buckets = self.inner.buckets_in_order();
         buckets.iter().for_each(|bucket| _ = bucket.handle(Command::Close));
-        // Holders may still come back for locks in buckets of which nothing is known yet.
-        let clean = !self.inner.recovers_new_buckets() && !buckets.iter().any(Shared::is_held_remotely);
+        let last = self.inner.last_write(&buckets);
         drop(buckets);
-        let Some(pipeline) = self.inner.pipeline() else { return StoreState::Closed { clean } };
-        pipeline.stop(Stop::Closed { clean });
+        let Some(pipeline) = self.inner.pipeline() else { return StoreState::Closed(last.left()) };
+        pipeline.stop(Stop::Closed(last));
         pipeline.status().ended().await
+    }
+
+    /// Whether remote holders of web locks may reclaim them after a restart.
+    pub fn takes_reclaims(&self) -> bool {
+        self.inner.environment.tickets.is_some()
     }
 
     /// The state of the house's store. Without a store it always serves.
@@ -181,7 +191,7 @@ impl House {
         let mut state = pipeline.status().watch();
         let is_settled = |state: &StoreState| *state == StoreState::Serving || state.is_over();
         let settled = state.wait_for(is_settled).await.map(|state| state.clone());
-        settled.unwrap_or(StoreState::Closed { clean: false })
+        settled.unwrap_or(StoreState::Closed(Left::Unknown))
     }
 
     /// Waits until the store cannot write, for the moment or for good; the state says why. Never returns
@@ -204,11 +214,25 @@ impl House {
 }
 
 impl Recovery {
-    /// Begins it where it has to be.
-    fn new(opened: &Opened, buckets: &mut [Restored], now: Instant, options: &Options) -> Self {
+    /// Begins it where it has to be. With a list of what was held at the last stop only those names wait.
+    fn new(opened: &mut Opened, buckets: &mut [Restored], now: Instant, options: &Options) -> Self {
         let length_ms = opened.longest_lease_ms.max(options.lease_ms);
         let until = now.plus_millis(length_ms);
         let mut count = 0;
+        let ignores_list = options.always_recovers || options.reclaims_nothing || opened.restored;
+        let listed = opened.held.take().filter(|_| !ignores_list && length_ms > 0);
+        let listed = listed.and_then(|held| listed_by_bucket(held, buckets));
+        if let Some(listed) = listed {
+            let key = KeyedHash::new(opened.key.as_bytes());
+            for (nth, locks) in listed {
+                let bucket = &mut buckets[nth];
+                let names = NameHasher::new(&key, &BucketKey::from(&*bucket.scope));
+                bucket.manager.begin_absence(now, until, AWAY);
+                bucket.absence = Some(Box::new(Absence::of(names, locks)));
+                count += 1;
+            }
+            return Self::of(count, None);
+        }
         for bucket in buckets {
             let must = options.always_recovers || opened.recovers(bucket.needs_recovery);
             if must && length_ms > 0 {
@@ -219,4 +243,13 @@ impl Recovery {
         let of_new = (options.always_recovers || opened.restored) && length_ms > 0;
         Self::of(count, of_new.then_some(until))
     }
+}
+
+/// The places of the buckets that have listed locks, with these. None if one of them is not there: then the
+/// list is not believed.
+fn listed_by_bucket(held: HeldList, buckets: &[Restored]) -> Option<Vec<(usize, Vec<HeldWebLock>)>> {
+    let places = buckets.iter().enumerate().map(|(nth, bucket)| (bucket.scope.clone(), nth));
+    let places: HashMap<_, _> = places.collect();
+    let listed = held.into_buckets().into_iter().filter(|(_, locks)| !locks.is_empty());
+    listed.map(|(scope, locks)| Some((*places.get(&scope)?, locks))).collect()
 }

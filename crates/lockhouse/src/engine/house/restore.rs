@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 use lockhouse_core::{Change, Instant, Limits, LockManager, ReplayError};
 use lockhouse_store::{RecoveredRow, Scope};
 
+use crate::engine::absence::Absence;
 use crate::engine::bucket::deferred::by_the_lease_clock;
 use crate::engine::clock::Clock;
 use crate::engine::house::registry::Marks;
@@ -15,6 +16,8 @@ pub(super) struct Restored {
     pub(super) scope: Arc<Scope>,
     pub(super) needs_recovery: bool,
     pub(super) manager: LockManager<RandomState>,
+    /// The locks that the last stop listed.
+    pub(super) absence: Option<Box<Absence>>,
     /// How many owners, claims and assignments it has.
     pub(super) facts: usize,
 }
@@ -51,7 +54,7 @@ impl<'a> Restoring<'a> {
             }
             RecoveredRow::Bucket { scope, needs_recovery } => {
                 let manager = LockManager::with_limits(RandomState::default(), self.limits);
-                self.buckets.push(Restored { scope, needs_recovery, manager, facts: 0 });
+                self.buckets.push(Restored { scope, needs_recovery, manager, absence: None, facts: 0 });
             }
             RecoveredRow::Change { change, .. } => self.change(change),
         }

@@ -143,7 +143,10 @@ fn weight(call: &ClientCall<'_>) -> usize {
                 reclaim.name.as_name().as_wtf8().len()
                     + reclaim.metadata.as_ref().map_or(0, |text| text.len())
             }
-            ClientCall::Leave { .. } | ClientCall::Abort { .. } | ClientCall::Release { .. } => 0,
+            ClientCall::Leave { .. }
+            | ClientCall::Reclaimed
+            | ClientCall::Abort { .. }
+            | ClientCall::Release { .. } => 0,
         }
 }
 

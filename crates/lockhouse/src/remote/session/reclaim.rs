@@ -50,13 +50,17 @@ impl Proof {
 }
 
 impl State {
-    /// Asks for the locks of the former server again.
-    pub(crate) fn reclaim(&mut self) {
+    /// Asks for the locks of the former server again. Where its session has just been replaced, any other
+    /// lock of that session is given up.
+    pub(crate) fn reclaim(&mut self, has_replaced: bool) {
         let Some(session) = &mut self.session else { return };
         for entry in self.entries.values().filter(|entry| entry.due.is_some()) {
             if let Some(reclaim) = entry.reclaim() {
                 session.outbox.push(ClientCall::Reclaim(reclaim));
             }
+        }
+        if has_replaced {
+            session.outbox.push(ClientCall::Reclaimed);
         }
     }
 

@@ -246,8 +246,8 @@ impl State {
         if welcome.resumed {
             self.resume(welcome, hello)?;
         } else {
-            self.end_former_session(welcome);
-            self.begin_session(welcome, hello);
+            let may_reclaim = self.end_former_session(welcome);
+            self.begin_session(welcome, hello, may_reclaim);
         }
         let now = Instant::now();
         // A fifth is left for the reconnection.
@@ -258,13 +258,15 @@ impl State {
         Ok(())
     }
 
-    /// The server does not know the session. If it is another server, it can be shown the held locks.
-    fn end_former_session(&mut self, welcome: &Welcome<'_>) {
+    /// The server does not know the session. If it is another server, it can be shown the held locks; returns
+    /// whether it is.
+    fn end_former_session(&mut self, welcome: &Welcome<'_>) -> bool {
         let former = self.session.as_ref().filter(|former| welcome.reclaims && former.epoch != welcome.epoch);
         let deadline = former.map(|former| former.lease.deadline());
-        // Another server begins with the wait for the longest lease, so that it has granted nothing yet.
+        // Another server waits for what was held at the end of the former one, so that it has not granted it.
         let is_seen_in_time = self.session.as_ref().is_some_and(|former| former.epoch != welcome.epoch);
         self.end_session_so(&SessionEnd { loss: Loss::SessionEnded, deadline, is_seen_in_time }, None);
+        deadline.is_some()
     }
 
     fn resume(&mut self, welcome: &Welcome<'_>, hello: Moment) -> Result<(), Unwelcome> {
@@ -278,7 +280,7 @@ impl State {
         Ok(())
     }
 
-    fn begin_session(&mut self, welcome: &Welcome<'_>, hello: Moment) {
+    fn begin_session(&mut self, welcome: &Welcome<'_>, hello: Moment, may_reclaim: bool) {
         self.session = Some(Session {
             epoch: welcome.epoch.clone().into_owned(),
             id: welcome.session.clone().into_owned(),
@@ -295,7 +297,7 @@ impl State {
         self.refused_join = None;
         self.renumber();
         self.join_anew();
-        self.reclaim();
+        self.reclaim(may_reclaim);
         self.ask_requests_anew();
         self.ask_looks_anew();
     }

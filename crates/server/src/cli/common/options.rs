@@ -49,8 +49,8 @@ pub(crate) struct SettingsArgs {
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     allowed_origins: Vec<String>,
 
-    /// How long to wait for locks to be released before the server ends, up to 1h [default: 10s] [env:
-    /// LOCKHOUSE_DRAIN]
+    /// How long the last changes may take when the server ends, up to 1h; with memory: also how long to wait
+    /// for locks to be released [default: 10s] [env: LOCKHOUSE_DRAIN]
     #[arg(long, value_name = "DURATION")]
     drain: Option<String>,
 

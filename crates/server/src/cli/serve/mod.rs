@@ -31,9 +31,10 @@ use super::exit::{FAILURE, USAGE, complain};
 /// a restart.
 /// Only programs on this machine can connect, unless the settings have keys, issuers or client certificates.
 ///
-/// SIGTERM and SIGINT stop granting, wait until no client holds a lock or the drain time has passed, and end
-/// the
-/// server; a second one ends it at once. SIGHUP loads the settings again and applies those that need no
+/// SIGTERM and SIGINT stop granting and end the server once its changes are durable; a second one ends it at
+/// once. The next server waits for the clients that hold Web Locks by then, and grants all else at once. With
+/// memory: nothing is left for it, so the server waits until no client holds a lock or the drain time has
+/// passed. SIGHUP loads the settings again and applies those that need no
 /// restart: keys, certificates and limits. Where it comes because the terminal is gone, it ends the server as
 /// SIGTERM does, unless it was ignored at the start, as with nohup.
 #[derive(Debug, Args)]

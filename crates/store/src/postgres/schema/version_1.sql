@@ -13,7 +13,8 @@ CREATE TABLE {s}.slots (
     longest_lease_ms        bigint  NOT NULL DEFAULT 0,
     longest_lease_before_ms bigint  NOT NULL DEFAULT 0,
     tickets_since           bigint  NOT NULL DEFAULT 1,
-    token_floor             bigint  NOT NULL DEFAULT 0
+    token_floor             bigint  NOT NULL DEFAULT 0,
+    held                    bytea
 ) WITH (fillfactor = 50);
 INSERT INTO {s}.slots (slot) SELECT generate_series(0, slots - 1) FROM {s}.fleet;
 
@@ -131,21 +132,26 @@ $body$;
 CREATE FUNCTION {s}.take(lock_ms integer, the_slot integer, the_writer bigint)
 RETURNS TABLE (
     key bytea, epoch bigint, clean boolean, restored boolean, longest_lease_ms bigint, tickets_since bigint,
-    token_floor bigint
+    token_floor bigint, held bytea
 )
 LANGUAGE plpgsql
 SET search_path = {s}, pg_catalog, pg_temp
 AS $body$
 #variable_conflict use_column
+DECLARE
+    v_held bytea;
 BEGIN
     PERFORM begin_statement(lock_ms);
+    -- The take uses the list of held web locks up.
+    SELECT slots.held INTO v_held FROM slots WHERE slot = the_slot FOR UPDATE;
     RETURN QUERY
         UPDATE slots
-        SET epoch = slots.epoch + 1, writer = the_writer, last_seq = 0, ended = false, longest_lease_ms = 0,
+        SET epoch = slots.epoch + 1, writer = the_writer, last_seq = 0, ended = false, held = NULL,
+            longest_lease_ms = 0,
             longest_lease_before_ms = greatest(slots.longest_lease_before_ms, slots.longest_lease_ms)
         WHERE slot = the_slot
         RETURNING (SELECT fleet.key FROM fleet), slots.epoch, slots.clean, slots.restored,
-            slots.longest_lease_before_ms, slots.tickets_since, slots.token_floor;
+            slots.longest_lease_before_ms, slots.tickets_since, slots.token_floor, v_held;
 END
 $body$;
 
@@ -351,6 +357,8 @@ BEGIN
                     UPDATE slots SET ended = true, clean = true, tickets_since = epoch + 1, restored = false,
                         longest_lease_ms = 0, longest_lease_before_ms = 0
                     WHERE slot = v_state.slot;
+                WHEN 'stopped holding' THEN
+                    UPDATE slots SET ended = true, held = w_name[v_write] WHERE slot = v_state.slot;
                 WHEN 'erase mark' THEN
                     UPDATE slots SET clean = false WHERE slot = v_state.slot;
                 END CASE;

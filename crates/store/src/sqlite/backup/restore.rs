@@ -177,7 +177,7 @@ fn prepare(
     let transaction = file.transaction()?;
     transaction.execute(
         "UPDATE slots SET token_floor = ?1, epoch = ?2, longest_lease_before_ms = ?3, writer = 0, clean = 0,
-                          restored = 1",
+                          restored = 1, held = NULL",
         [bits(above.mark), bits(above.epoch), bits(above.longest_lease_ms)],
     )?;
     // The floor is as high for everybody.

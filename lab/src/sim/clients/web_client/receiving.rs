@@ -50,6 +50,9 @@ impl RemoteWebClient {
                     self.send(life, at);
                 }
             }
+            if let Some(session) = self.session.as_mut().filter(|session| reclaims && session.is_known()) {
+                session.call(ClientCall::Reclaimed);
+            }
         }
     }
 

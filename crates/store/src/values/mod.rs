@@ -1,5 +1,7 @@
 //! Values as the tables of every database have them.
 
+pub(crate) mod void_locks;
+
 use lockhouse_core::{ClaimEnd, FencingToken, Instant, LockEnd, Mode, Name, NameBuf, OwnerEnd};
 
 /// Integers of databases are signed; the bits are the same.
