@@ -21,15 +21,7 @@ impl Server {
     /// Makes a cluster and starts it with these settings, such as `fsync=off`; returns once it takes
     /// connections.
     pub(crate) fn start(settings: &[&str]) -> Self {
-        static SERVERS: AtomicU32 = AtomicU32::new(0);
-        let nth = SERVERS.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("lockhouse-pg-{}-{nth}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let account = Account::for_servers();
-        if let Some(account) = &account {
-            std::os::unix::fs::chown(&folder, Some(account.user), Some(account.group)).unwrap();
-        }
-        let data = folder.join("data");
+        let (folder, account) = folder();
         let mut initdb = command("initdb", account.as_ref());
         initdb.args([
             "--username=postgres",
@@ -39,10 +31,26 @@ impl Server {
             "--no-sync",
             "-D",
         ]);
-        let made = initdb.arg(&data).current_dir(&folder).output().unwrap();
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let mut postgres = command("postgres", account.as_ref());
-        postgres.arg("-D").arg(&data).arg("-k").arg(&folder).args(["-c", "listen_addresses="]);
+        initdb.arg(folder.join("data"));
+        done(initdb.current_dir(&folder));
+        Self::run(folder, account.as_ref(), settings)
+    }
+
+    /// A standby of a running server: it follows until it is promoted.
+    pub(crate) fn standby_of(primary: &Self) -> Self {
+        let (folder, account) = folder();
+        let mut copy = command("pg_basebackup", account.as_ref());
+        copy.arg("-h")
+            .arg(&primary.folder)
+            .args(["-U", "postgres", "-c", "fast", "-X", "stream", "-R", "-D"]);
+        copy.arg(folder.join("data"));
+        done(copy.current_dir(&folder));
+        Self::run(folder, account.as_ref(), &[])
+    }
+
+    fn run(folder: PathBuf, account: Option<&Account>, settings: &[&str]) -> Self {
+        let mut postgres = command("postgres", account);
+        postgres.arg("-D").arg(folder.join("data")).arg("-k").arg(&folder).args(["-c", "listen_addresses="]);
         settings.iter().for_each(|setting| _ = postgres.args(["-c", setting]));
         let child =
             postgres.current_dir(&folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -68,12 +76,12 @@ impl Server {
         client
     }
 
-    /// Reads what the server says until it says that it is ready, and the rest of it from then on, so that it
-    /// never blocks on that.
+    /// Reads what the server says until it says that it takes connections, and the rest of it from then on,
+    /// so that it never blocks on that.
     fn wait_until_it_is_ready(&mut self) {
         let mut lines = BufReader::new(self.child.stderr.take().unwrap()).lines();
         let mut said = String::new();
-        while !said.contains("ready to accept connections") {
+        while !said.contains("ready to accept") {
             match lines.next() {
                 Some(line) => said += &(line.unwrap() + "\n"),
                 None => panic!("postgres did not start: {said}"),
@@ -94,6 +102,24 @@ impl Drop for Server {
     }
 }
 
+/// A new folder for a server, and the account that it is of.
+fn folder() -> (PathBuf, Option<Account>) {
+    static SERVERS: AtomicU32 = AtomicU32::new(0);
+    let nth = SERVERS.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("lockhouse-pg-{}-{nth}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let account = Account::for_servers();
+    if let Some(account) = &account {
+        account.owns(&folder);
+    }
+    (folder, account)
+}
+
+fn done(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// An account to run as: PostgreSQL refuses to run as root.
 pub(crate) struct Account {
     user: u32,
@@ -101,6 +127,11 @@ pub(crate) struct Account {
 }
 
 impl Account {
+    /// The file becomes that of the account.
+    pub(crate) fn owns(&self, path: &Path) {
+        std::os::unix::fs::chown(path, Some(self.user), Some(self.group)).unwrap();
+    }
+
     pub(crate) fn for_servers() -> Option<Self> {
         let id = |args: &[&str]| {
             let output = Command::new("id").args(args).output().unwrap();

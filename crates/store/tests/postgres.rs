@@ -547,7 +547,7 @@ async fn what_cannot_be_is_refused_by_name() {
         "postgres://user:ge@heim@host/x",
         "host=a port=geheim",
         "host=a password=my geheim=1",
-        "host=a,b password=geheim",
+        "host=a,b port=1,2,3 password=geheim",
         "host",
         "user=geheim",
     ] {

@@ -6,22 +6,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row, RowStream, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::address::host_and_port;
 use super::error::{Trouble, said};
+use super::password::PasswordSource;
 use crate::StoreUnavailable;
 
 /// A parameter of a statement, with its type: such a statement needs no name and no round trip of its own.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
+/// The servers that may be connected to, and how.
+#[derive(Clone)]
+pub(crate) struct Servers {
+    pub(crate) configs: Vec<Config>,
+    /// None if connections are never secured.
+    pub(crate) tls: Option<MakeRustlsConnect>,
+    pub(crate) password: Option<PasswordSource>,
+}
+
 /// A connection, or none at the moment.
-#[derive(Debug)]
 pub(crate) struct LazyConnection {
-    config: Config,
+    servers: Servers,
+    /// The place of the server that is tried next.
+    next: usize,
     place: Box<str>,
     connected: Option<Connected>,
 }
@@ -42,8 +56,8 @@ impl Drop for Connected {
 }
 
 impl LazyConnection {
-    pub(crate) fn new(config: Config, place: Box<str>) -> Self {
-        Self { config, place, connected: None }
+    pub(crate) fn new(servers: Servers, place: Box<str>) -> Self {
+        Self { servers, next: 0, place, connected: None }
     }
 
     /// The rows of a statement, which has had all its effects then.
@@ -77,6 +91,7 @@ impl LazyConnection {
                 );
                 if is_of_server {
                     self.connected = None;
+                    self.next = (self.next + 1) % self.servers.configs.len();
                 }
                 Err(trouble)
             }
@@ -125,22 +140,57 @@ impl LazyConnection {
         Ok(self.connected.insert(connected))
     }
 
-    async fn connect(&self, limit: Duration) -> Result<Connected, Box<str>> {
-        let made = timeout(limit, self.config.connect(NoTls)).await;
-        let made = made.map_err(|_| format!("no connection within {} ms", limit.as_millis()))?;
-        let (client, connection) = made.map_err(|error| said(&error))?;
+    /// Tries the servers in turn, beginning with the one that did last. One that does not answer uses up its
+    /// share of the time, and no more.
+    async fn connect(&mut self, limit: Duration) -> Result<Connected, Box<str>> {
+        let (end, servers) = (Instant::now() + limit, self.servers.configs.len());
+        let mut whys = Vec::new();
+        for left in (1..=servers).rev() {
+            let share = end.saturating_duration_since(Instant::now()) / left as u32;
+            let config = &self.servers.configs[self.next];
+            let why: Box<str> = match timeout(share, connect_to(config, &self.servers)).await {
+                Ok(Ok(connected)) => return Ok(connected),
+                Ok(Err(why)) => why,
+                Err(_) => format!("no connection within {} ms", share.as_millis()).into(),
+            };
+            whys.push(if servers == 1 { why } else { format!("{}: {why}", host_and_port(config)).into() });
+            self.next = (self.next + 1) % servers;
+        }
+        Err(whys.join("; ").into())
+    }
+}
+
+async fn connect_to(config: &Config, servers: &Servers) -> Result<Connected, Box<str>> {
+    let mut config = config.clone();
+    if let (None, Some(source)) = (config.get_password(), &servers.password)
+        && let Some(password) = source.read(&config)?
+    {
+        config.password(password);
+    }
+    match &servers.tls {
+        Some(tls) => config.connect(tls.clone()).await.map(Connected::over),
+        None => config.connect(NoTls).await.map(Connected::over),
+    }
+    .map_err(|error| said(&error))
+}
+
+impl Connected {
+    fn over<T>((client, connection): (Client, Connection<Socket, T>)) -> Self
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let warnings = Arc::new(AtomicU64::new(0));
         let driver = tokio::spawn(drive(connection, Arc::clone(&warnings))).abort_handle();
-        Ok(Connected { client, warnings, driver })
+        Self { client, warnings, driver }
     }
 }
 
 /// Reads and writes for a client until it is dropped or the connection ends. Messages come in order: a
 /// warning is counted before the end of the statement that it is about is told.
-async fn drive(
-    mut connection: Connection<Socket, tokio_postgres::tls::NoTlsStream>,
-    warnings: Arc<AtomicU64>,
-) {
+async fn drive<T>(mut connection: Connection<Socket, T>, warnings: Arc<AtomicU64>)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
     poll_fn(|context| {
         loop {
             match ready!(connection.poll_message(context)) {

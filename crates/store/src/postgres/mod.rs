@@ -6,12 +6,15 @@
 //!   commit ─────▶ sections: CommitBatch to arrays ──▶ one statement for all slots
 //! ```
 
+mod address;
 mod connection;
 mod error;
 mod load;
+mod password;
 mod schema;
 mod sections;
 mod setup;
+mod tls;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,9 +28,9 @@ use futures_util::TryStreamExt;
 use parking_lot::Mutex as SyncMutex;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use tokio_postgres::config::Host;
+use tokio_postgres::Row;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Config, Row};
 
 pub use error::PostgresOpenError;
 
@@ -36,8 +39,10 @@ use crate::{
     BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, SecretKey, Slot, Store,
     StoreFuture, StoreUnavailable, TakeError, WriterId,
 };
-use connection::{LazyConnection, Param};
+use address::{DatabaseAddress, place_of};
+use connection::{LazyConnection, Param, Servers};
 use error::Trouble;
+use password::PasswordSource;
 use sections::Sections;
 use setup::Setup;
 
@@ -102,6 +107,7 @@ pub struct PostgresOptions {
     slots: u16,
     statement_timeout: Duration,
     history_rows: u32,
+    password: Option<PasswordSource>,
 }
 
 impl Default for PostgresOptions {
@@ -112,6 +118,7 @@ impl Default for PostgresOptions {
             slots: 1,
             statement_timeout: Duration::from_secs(1),
             history_rows: HISTORY_ROWS,
+            password: None,
         }
     }
 }
@@ -147,6 +154,23 @@ impl PostgresOptions {
         self
     }
 
+    /// A file with the password, and nothing else but the end of its line, which is read for each connection.
+    /// A password in the address counts more.
+    #[must_use]
+    pub fn password_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.password = Some(PasswordSource::File(path.into()));
+        self
+    }
+
+    /// A file of passwords for several servers, as libpq has it in
+    /// [`PGPASSFILE`](https://www.postgresql.org/docs/current/libpq-pgpass.html), in place of a
+    /// [`password_file`](Self::password_file).
+    #[must_use]
+    pub fn passfile(mut self, path: impl Into<PathBuf>) -> Self {
+        self.password = Some(PasswordSource::PassFile(path.into()));
+        self
+    }
+
     fn check(&self) -> Result<(), PostgresOpenError> {
         let wrong = |option, value: String, rule| {
             Err(PostgresOpenError::Option { option, value: value.into(), rule })
@@ -171,8 +195,15 @@ impl PostgresOptions {
 
 impl PostgresStore {
     /// Opens the store at an address like `postgres://USER@HOST:PORT/DATABASE`, or `host=… user=…`, as in
-    /// libpq, with one host. The tables are made where they are missing, or taken to the present version, in
-    /// one transaction.
+    /// libpq. The tables are made where they are missing, or taken to the present version, in one
+    /// transaction.
+    ///
+    /// Of several hosts (`postgres://USER@HOST,HOST/DATABASE`) the first that can be written is used, and
+    /// after a failover the next one. A URL may have `sslmode` (`disable`, `prefer`, `require`, `verify-ca`,
+    /// `verify-full`) and `sslrootcert` (a file, or `system`), with the meaning that they
+    /// [have there](https://www.postgresql.org/docs/current/libpq-ssl.html), except that `verify-ca` and
+    /// `verify-full` need an `sslrootcert`. The default is `prefer`, which is no protection from someone who
+    /// can change what is sent: use `verify-full` over a network.
     ///
     /// # Errors
     ///
@@ -187,16 +218,20 @@ impl PostgresStore {
     /// Cancel safe.
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
         options.check()?;
-        let PostgresOptions { schema, slots, statement_timeout: limit, history_rows } = options;
-        let mut config = config_of(address)?;
-        config
-            .application_name("lockhouse")
-            .target_session_attrs(tokio_postgres::config::TargetSessionAttrs::ReadWrite)
-            .connect_timeout(limit)
-            .tcp_user_timeout(limit)
-            .keepalives_idle(limit.max(Duration::from_secs(1)));
-        let place: Box<str> = place_of(&config, &schema).into();
-        let mut loads = LazyConnection::new(config.clone(), place.clone());
+        let PostgresOptions { schema, slots, statement_timeout: limit, history_rows, password } = options;
+        let DatabaseAddress { servers: mut configs, security } = DatabaseAddress::of(address)?;
+        let tls = tls::connector(&security)?;
+        for config in &mut configs {
+            config
+                .application_name("lockhouse")
+                .target_session_attrs(TargetSessionAttrs::ReadWrite)
+                .connect_timeout(limit)
+                .tcp_user_timeout(limit)
+                .keepalives_idle(limit.max(Duration::from_secs(1)));
+        }
+        let place: Box<str> = place_of(&configs, &schema).into();
+        let servers = Servers { configs, tls, password };
+        let mut loads = LazyConnection::new(servers.clone(), place.clone());
         let key = SecretKey::random().map_err(|error| PostgresOpenError::Away {
             place: place.clone(),
             why: error.to_string().into(),
@@ -206,7 +241,7 @@ impl PostgresStore {
         let client = client.map_err(|why| PostgresOpenError::Away { place: place.clone(), why })?;
         Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
         let sql = Statements::of(&quoted);
-        let commits = Mutex::new(LazyConnection::new(config, place.clone()));
+        let commits = Mutex::new(LazyConnection::new(servers, place.clone()));
         let (loads, unsettled) = (Mutex::new(loads), SyncMutex::default());
         Ok(Self { place, limit, history_rows, commits, loads, closed: false.into(), sql, unsettled })
     }
@@ -433,30 +468,4 @@ impl Statements {
             holds: format!("SELECT slot FROM {quoted}.slots WHERE slot = $1 AND epoch = $2 AND writer = $3"),
         }
     }
-}
-
-/// The settings that an address stands for. No part of it is repeated in an error: it may have a password.
-fn config_of(address: &str) -> Result<Config, PostgresOpenError> {
-    let wrong = |why: &str| PostgresOpenError::Address { why: why.into() };
-    let config: Config = address.parse().map_err(|_| wrong("the address cannot be read"))?;
-    match config.get_hosts() {
-        [] => Err(wrong("the address names no host")),
-        [Host::Tcp(host)] if host.contains('@') => {
-            Err(wrong("the address has an @ too many; within a password it is written %40"))
-        }
-        [_] => Ok(config),
-        _ => Err(wrong("the address names several hosts")),
-    }
-}
-
-/// Where the store is, for people; without a password.
-fn place_of(config: &Config, schema: &str) -> String {
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(name)) => name.clone(),
-        Some(Host::Unix(path)) => path.display().to_string(),
-        None => String::new(),
-    };
-    let port = config.get_ports().first().unwrap_or(&5432);
-    let database = config.get_dbname().or(config.get_user()).unwrap_or("postgres");
-    format!("PostgreSQL at {host}:{port}/{database}, schema {schema}")
 }
