@@ -65,9 +65,12 @@ pub(crate) fn lints(root: &Path) -> Vec<(&'static str, Command)> {
         "--no-deps",
         "--document-private-items",
     ];
+    // Users compile the library with few features, where `--all-features` hides what is missing.
+    let bare = ["clippy", "--quiet", "--profile", PROFILE, "-p", "lockhouse", "--", "-D", "warnings"];
     vec![
         ("format", cargo(&format)),
         ("lints", cargo(&lint)),
+        ("the library without features", cargo(&bare)),
         ("lints under the scheduler", interleavings::lint(&tree::target(root))),
         ("documentation", with_env(cargo(&document), "RUSTDOCFLAGS", "-D warnings")),
     ]

@@ -8,8 +8,8 @@ use lockhouse_core::{
 };
 use tokio_postgres::Row;
 
-use crate::values::{self, number, void_locks};
-use crate::{HeldList, MarkOf, Opened, RecoveredRow, Scope, SecretKey, TokenMark};
+use crate::values::{self, held_list, number, void_locks};
+use crate::{MarkOf, Opened, RecoveredRow, Scope, SecretKey, TokenMark};
 
 /// The row of a take.
 pub(crate) fn opened(row: &Row) -> Result<Opened, String> {
@@ -23,7 +23,7 @@ pub(crate) fn opened(row: &Row) -> Result<Opened, String> {
         longest_lease_ms: number(get(row, "longest_lease_ms")?),
         tickets_since: number(get(row, "tickets_since")?),
         token_floor: number(get(row, "token_floor")?),
-        held: get::<Option<&[u8]>>(row, "held")?.map(HeldList::from_bytes).transpose()?,
+        held: get::<Option<&[u8]>>(row, "held")?.map(held_list::from_bytes).transpose()?,
     })
 }
 

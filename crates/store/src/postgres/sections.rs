@@ -6,6 +6,7 @@ use lockhouse_core::{AssignmentRecord, Change, ClaimRecord, LockRecord, OwnerRec
 use tokio_postgres::types::Type;
 
 use super::connection::Param;
+use crate::values::held_list;
 use crate::values::void_locks::VoidRow;
 use crate::values::{bits, bytes, number_of, of_claim, of_lock, of_owner, wall, with_owner, word};
 use crate::{CommitBatch, MarkOf, Scope, TokenMark, Write};
@@ -142,7 +143,7 @@ impl<'a> Sections<'a> {
             Write::RecoveryCompleted => self.columns.push(None, "recovered", none),
             Write::StoppedClean => self.columns.push(None, "stopped clean", none),
             Write::StoppedHolding { held } => {
-                let row = WriteRow { name: Some(held.to_bytes().into()), ..none };
+                let row = WriteRow { name: Some(held_list::to_bytes(held).into()), ..none };
                 self.columns.push(None, "stopped holding", row);
             }
             Write::MarkErased => self.columns.push(None, "erase mark", none),

@@ -12,18 +12,16 @@ use super::history::{self, AddedRows};
 use super::load::wrong;
 use super::statements::Statements;
 use super::voided;
-use crate::values::{self, bits, bytes, number, number_of, wall, word};
+use crate::values::{self, bits, bytes, held_list, number, number_of, wall, word};
 use crate::writer_state::WriterState;
-use crate::{
-    CommitBatch, CommitOutcome, HeldList, MarkOf, Opened, Scope, SecretKey, Slot, TokenMark, Write, WriterId,
-};
+use crate::{CommitBatch, CommitOutcome, MarkOf, Opened, Scope, SecretKey, Slot, TokenMark, Write, WriterId};
 
 /// Gives the slot a new epoch, which uses up the list of held web locks.
 pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Opened> {
     let key = file.query_row("SELECT key FROM secret", [], |row| row.get(0).map(SecretKey::new))?;
     let held =
         file.query_row("SELECT held FROM slots", [], |row| match row.get_ref(0)?.as_blob_or_null()? {
-            Some(bytes) => HeldList::from_bytes(bytes).map(Some).map_err(|why| wrong(0, Type::Blob, why)),
+            Some(bytes) => held_list::from_bytes(bytes).map(Some).map_err(|why| wrong(0, Type::Blob, why)),
             None => Ok(None),
         })?;
     let sql = "UPDATE slots SET epoch = epoch + 1, writer = ?1, held = NULL, longest_lease_ms = 0,
@@ -114,7 +112,7 @@ impl Writes<'_, '_> {
             }
             Write::StoppedHolding { held } => {
                 self.writer_state.end();
-                self.run("UPDATE slots SET held = ?1", [held.to_bytes()])
+                self.run("UPDATE slots SET held = ?1", [held_list::to_bytes(held)])
             }
             Write::MarkErased => self.run("UPDATE slots SET clean = 0", []),
         }

@@ -1,5 +1,6 @@
 //! Values as the tables of every database have them.
 
+pub(crate) mod held_list;
 pub(crate) mod void_locks;
 
 use lockhouse_core::{ClaimEnd, FencingToken, Instant, LockEnd, Mode, Name, NameBuf, OwnerEnd};
