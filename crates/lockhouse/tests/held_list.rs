@@ -212,7 +212,7 @@ async fn a_name_is_granted_once_the_lease_of_a_holder_that_does_not_come_back_is
     let mut late = life.session("one anew");
     let agent = late.join().await;
     assert!(matches!(late.reclaim(agent, &n).await, Err(Refusal::NotRecovering)));
-    // The recovery is completed: the stop is clean.
+    // Nothing is held any more: the stop is clean.
     drop(late);
     assert_eq!(life.stop().await, Left::Nothing);
 }
@@ -272,20 +272,88 @@ async fn a_lock_that_was_brought_back_is_listed_anew() {
     let (mut one, mut two) = (life.session("one anew"), life.session("two anew"));
     let (a, b) = (one.join().await, two.join().await);
     let (request, _) = (one.reclaim(a, &n).await.unwrap(), one.reclaim(a, &m).await.unwrap());
-    let n = Lock { ticket: one.port.ticket(request).unwrap(), ..n };
+    let renewed = Lock { ticket: one.port.ticket(request).unwrap(), ..n };
     two.reclaim(b, &s).await.unwrap();
-    // The next tick finds everybody back.
     life.clock.advance(Duration::from_secs(1));
     assert_eq!(life.stop().await, Left::Listed { locks: 3 });
 
     let life = Life::begin(&store).await;
     let mut one = life.session("one once more");
     let agent = one.join().await;
-    let old = one.reclaim(agent, &m).await.unwrap_err();
-    assert_eq!(old, Refusal::Superseded, "its ticket is of before the last completed recovery");
-    one.reclaim(agent, &n).await.unwrap();
+    one.reclaim(agent, &renewed).await.unwrap();
+    // The answer to the reclaim of this one was lost, so that its client has the ticket of the grant.
+    one.reclaim(agent, &m).await.unwrap();
     one.port.has_reclaimed("one anew");
-    assert!(life.is_free("m/1").await);
+    assert!(!life.is_free("n").await && !life.is_free("m/1").await);
+}
+
+#[tokio::test]
+async fn a_client_that_has_not_got_the_answer_to_its_reclaim_keeps_its_lock_over_a_kill() {
+    let (store, [n, m, s]) = stopped().await;
+    let life = Life::begin(&store).await;
+    let (mut one, mut two) = (life.session("one anew"), life.session("two anew"));
+    let (a, b) = (one.join().await, two.join().await);
+    for lock in [&n, &m] {
+        one.reclaim(a, lock).await.unwrap();
+    }
+    two.reclaim(b, &s).await.unwrap();
+    // Every holder is back, and does not know it yet.
+    life.clock.advance(LEASE - Duration::from_millis(1));
+    let life = Life::begin(&store).await;
+    assert_eq!(life.house.bucket("default").recovers_for(), Some(LEASE));
+    let mut one = life.session("one once more");
+    let agent = one.join().await;
+    one.reclaim(agent, &n).await.unwrap();
+}
+
+#[tokio::test]
+async fn once_the_lease_is_over_old_tickets_are_void() {
+    let (store, [n, m, _]) = stopped().await;
+    let life = Life::begin(&store).await;
+    let mut one = life.session("one anew");
+    let agent = one.join().await;
+    one.reclaim(agent, &n).await.unwrap();
+    life.clock.advance(LEASE);
+    assert_eq!(life.stop().await, Left::Listed { locks: 1 });
+    let life = Life::begin(&store).await;
+    let mut one = life.session("one once more");
+    let agent = one.join().await;
+    for lock in [&n, &m] {
+        assert_eq!(one.reclaim(agent, lock).await.unwrap_err(), Refusal::Superseded);
+    }
+}
+
+#[tokio::test]
+async fn a_client_whose_reclaim_was_refused_gives_nothing_up() {
+    for is_genuine in [false, true] {
+        let (store, [n, m, _]) = stopped().await;
+        let life = Life::begin(&store).await;
+        let mut one = life.session("one anew");
+        let agent = one.join().await;
+        let refused = if is_genuine {
+            one.reclaim(agent, &m).await.unwrap();
+            m
+        } else {
+            Lock { ticket: "1.00".to_owned(), ..n }
+        };
+        one.reclaim(agent, &refused).await.unwrap_err();
+        // It may not have heard of that.
+        one.port.has_reclaimed("one");
+        assert!(!life.is_free("n").await && !life.is_free("m/1").await);
+        life.clock.advance(LEASE);
+        assert!(life.is_free("n").await);
+    }
+}
+
+#[tokio::test]
+async fn a_question_about_a_name_brings_it_up() {
+    let (store, _) = stopped().await;
+    let life = Life::begin(&store).await;
+    let bucket = life.house.bucket("default");
+    assert_eq!(bucket.snapshot().await.unwrap().held.len(), 0);
+    life.session("other").port.name_comes_up(Name::new("n").unwrap());
+    let held = bucket.snapshot().await.unwrap().held;
+    assert_eq!(held.iter().map(|lock| &*lock.client_id).collect::<Vec<_>>(), ["(away since a restart)"]);
 }
 
 #[tokio::test]

@@ -244,7 +244,11 @@ async fn a_password_comes_from_a_file_and_a_new_one_is_used_for_the_next_connect
     let folder = tempfile::tempdir().unwrap();
     let (alone, many) = (folder.path().join("password"), folder.path().join("pgpass"));
     fs::write(&alone, "first secret\n").unwrap();
-    fs::write(&many, "*:*:*:other:no\nlocalhost:5432:postgres:app:first secret\n").unwrap();
+    fs::write(
+        &many,
+        format!("*:*:*:other:no\n{}:5432:postgres:app:first secret\n", server.folder().display()),
+    )
+    .unwrap();
     fs::set_permissions(&many, fs::Permissions::from_mode(0o600)).unwrap();
     let address = format!("postgres://app@{}/postgres", host(&server));
     let by = |options: PostgresOptions| PostgresStore::open(&address, options);

@@ -6,9 +6,7 @@ use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::tables::table::Tenure;
-use crate::{
-    Acquire, AgentId, Command, Effect, FencingToken, Grant, Instant, Mode, Name, NewRequest, Now, RequestId,
-};
+use crate::{Acquire, AgentId, Effect, FencingToken, Grant, Instant, Mode, Name, NewRequest, Now, RequestId};
 
 /// The locks of holders that have not come back yet. They are held like any others, by one agent that stands
 /// for all of these holders, to which no effect is reported.
@@ -20,10 +18,11 @@ pub(super) struct Absent {
 }
 
 impl<S: BuildHasher> LockManager<S> {
-    /// Until that instant, or [`end_absence`](Self::end_absence), agents of before a restart may reclaim the
-    /// locks that [`hold_absent`](Self::hold_absent) adds; then these end. Others see such a lock as held by
-    /// an agent with that client id. For a manager that has no agents yet, does not recover, and goes on
-    /// above the tokens of these locks.
+    /// Until that instant agents of before a restart may reclaim the locks that
+    /// [`hold_absent`](Self::hold_absent) adds; then these end, and [`Effect::Recovered`] comes behind that,
+    /// also if all have been reclaimed by then. Others see such a lock as held by an agent with that client
+    /// id. For a manager that has no agents yet, does not recover, and goes on above the tokens of these
+    /// locks.
     pub fn begin_absence(&mut self, now: Instant, until: Instant, client_id: &str) {
         debug_assert!(self.recovery.is_none() && self.absent.is_none(), "what is away is known once");
         let agent = self.table.add_party(client_id, None);
@@ -32,15 +31,15 @@ impl<S: BuildHasher> LockManager<S> {
         self.absent = Some(Box::new(Absent { agent, locks: BTreeMap::new() }));
     }
 
-    /// The lock of an agent that is away. False if there is no place for it: something else holds the name,
-    /// or there are too many names.
+    /// The lock of an agent that is away. False if something else holds the name. Its name and the lock count
+    /// for no bound: both were there before the restart.
     ///
     /// Requests that came earlier have not waited for the lock: add all locks of a name before the first
     /// command that concerns the name.
     pub fn hold_absent(&mut self, now: Instant, name: Name<'_>, mode: Mode, token: FencingToken) -> bool {
         debug_assert!(token.get() <= self.last_token, "tokens go on above those of before the restart");
         let Some(agent) = self.absent.as_ref().map(|absent| absent.agent) else { return false };
-        let Some(slot) = self.table.name_slot(name, self.limits.names) else { return false };
+        let Some(slot) = self.table.name_slot(name, u32::MAX) else { return false };
         if !self.fits(slot, mode) {
             return false;
         }
@@ -61,8 +60,9 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Whether agents may reclaim the locks that they held: all of them, in a recovery, or those of a list.
-    pub fn awaits_reclaims(&self) -> bool {
+    /// Whether agents may reclaim locks that they held before a restart: all of them, in a recovery, or those
+    /// of a list.
+    pub fn takes_reclaims(&self) -> bool {
         self.recovery.is_some() || self.absent.is_some()
     }
 
@@ -71,18 +71,15 @@ impl<S: BuildHasher> LockManager<S> {
         self.absent.as_ref().is_some_and(|absent| self.requests_of(absent.agent).next().is_some())
     }
 
-    /// No holder will come back any more: [`Effect::Recovered`], behind the ends of their locks.
-    pub fn end_absence(&mut self, now: Instant) {
-        if let Some(agent) = self.absent.as_ref().map(|absent| absent.agent) {
-            self.handle(now, Command::End { agent });
-            self.absence_ended();
-        }
-    }
-
     /// The agent that stood for the absent holders has ended.
     pub(super) fn absence_ended(&mut self) {
         self.absent = None;
         self.effects.push_back(Effect::Recovered);
+    }
+
+    /// How many of the agents stand for absent holders.
+    pub(super) fn stand_ins(&self) -> usize {
+        usize::from(self.absent.is_some())
     }
 
     /// Whether the agent in that slot stands for absent holders.
@@ -90,25 +87,29 @@ impl<S: BuildHasher> LockManager<S> {
         self.absent.as_ref().is_some_and(|absent| absent.agent.slot == party)
     }
 
-    /// Hands the lock over from the agent that stands for its holder, if it is exactly that lock. The name is
-    /// granted to no other in between.
-    pub(super) fn reclaim_absent(
-        &mut self,
-        now: Now,
-        request: &NewRequest<'_>,
-        token: FencingToken,
-    ) -> Option<Grant> {
+    /// The lock of an absent holder, if it is exactly that one and still held.
+    pub(super) fn find_absent(&self, name: Name<'_>, mode: Mode, token: FencingToken) -> Option<RequestId> {
         let lock = *self.absent.as_ref()?.locks.get(&token)?;
         let entry = self.table.entry(lock)?;
-        let (name, mode) = (entry.name, entry.mode);
         debug_assert!(matches!(entry.tenure(), Tenure::Agent(party) if self.is_absent(party)));
-        let is_it = self.table.names[name].name.as_name() == request.name && mode == request.acquire.mode();
-        if !is_it {
-            return None;
+        let is_it = self.table.names[entry.name].name.as_name() == name && entry.mode == mode;
+        is_it.then_some(lock)
+    }
+
+    /// Hands the lock over from the agent that stands for its holder. The name is granted to no other in
+    /// between.
+    pub(super) fn hand_over(
+        &mut self,
+        now: Now,
+        lock: RequestId,
+        request: &NewRequest<'_>,
+        token: FencingToken,
+    ) -> Grant {
+        let name = self.remove(lock.slot).name;
+        if let Some(absent) = &mut self.absent {
+            absent.locks.remove(&token);
         }
-        self.remove(lock.slot);
-        self.absent.as_mut()?.locks.remove(&token);
-        Some(self.hold_reclaimed(now, name, request, token))
+        self.hold_reclaimed(now, name, request, token)
     }
 }
 
@@ -117,7 +118,7 @@ mod tests {
     use foldhash::fast::FixedState;
 
     use super::*;
-    use crate::{NewAgent, NewReclaim, Outcome, Refusal};
+    use crate::{Command, Limits, NewAgent, NewReclaim, Outcome, Refusal};
 
     type Manager = LockManager<FixedState>;
 
@@ -218,9 +219,12 @@ mod tests {
         manager.give_up_absent(at(2), FencingToken::new(7));
         manager.give_up_absent(at(2), FencingToken::new(8));
         assert_eq!(effects(&mut manager), ["granted"]);
-        manager.end_absence(at(2));
-        assert_eq!(effects(&mut manager), ["recovered"]);
-        assert_eq!(manager.next_timeout(), None);
+        assert!(!manager.has_absent());
+        // A client that has not got the answer to its reclaim may show its old ticket until then.
+        manager.handle_timeout(at(999));
+        assert!(manager.takes_reclaims());
+        manager.handle_timeout(UNTIL);
+        assert_eq!((effects(&mut manager), manager.next_timeout()), (vec!["recovered"], None));
     }
 
     #[test]
@@ -249,5 +253,24 @@ mod tests {
         let mut manager = manager(&[("n", Mode::Exclusive, 7)]);
         assert!(!manager.hold_absent(at(0), name("n"), Mode::Shared, FencingToken::new(8)));
         assert_eq!(manager.held_remotely(), 1);
+    }
+    #[test]
+    fn a_full_table_takes_what_was_in_it_before() {
+        let limits = Limits { entries: 2, names: 1, agents: 1, ..Limits::DEFAULT };
+        let mut manager = LockManager::with_limits(FixedState::default(), limits);
+        manager.continue_tokens_above(100);
+        manager.begin_absence(at(0), UNTIL, "away");
+        let Outcome::Joined(agent) = manager.handle(at(0), Command::Join(NewAgent::new("back"))) else {
+            panic!()
+        };
+        for (text, token) in [("n", 7), ("m", 8)] {
+            assert!(manager.hold_absent(at(0), name(text), Mode::Exclusive, FencingToken::new(token)));
+        }
+        for (text, token) in [("n", 7), ("m", 8)] {
+            let (mode, token) = (Mode::Exclusive, FencingToken::new(token));
+            let new = NewReclaim { agent, name: name(text), mode, token, metadata: None, max_hold_ms: None };
+            let outcome = manager.handle(at(1), Command::Reclaim(new));
+            assert!(matches!(outcome, Outcome::Granted(_)), "{outcome:?}");
+        }
     }
 }

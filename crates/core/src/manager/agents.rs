@@ -10,7 +10,7 @@ use crate::{AgentId, ClaimEnd, Effect, EndReason, Instant, LossReason, NewAgent,
 impl<S: BuildHasher> LockManager<S> {
     pub(super) fn join(&mut self, now: Now, agent: NewAgent<'_>) -> Result<AgentId, Refusal> {
         let limit = self.limits.agents;
-        if self.table.agents() >= limit as usize {
+        if self.table.agents() - self.stand_ins() >= limit as usize {
             return Err(Refusal::TooManyAgents { limit });
         }
         let id = self.table.add_party(agent.client_id, None);

@@ -8,8 +8,8 @@ use super::tables::arena::KEPT;
 use super::tables::list::{ByName, NONE};
 use super::tables::table::{Extras, HeldToken, Removed, Tenure};
 use crate::{
-    Acquire, ClaimEnd, Effect, FencingToken, Grant, LockEnd, LossReason, Mode, NewRequest, Now, Outcome,
-    Refusal, RequestId,
+    Acquire, AgentId, ClaimEnd, Effect, FencingToken, Grant, LockEnd, LossReason, Mode, NewRequest, Now,
+    Outcome, Refusal, RequestId,
 };
 
 impl<S: BuildHasher> LockManager<S> {
@@ -255,17 +255,24 @@ impl<S: BuildHasher> LockManager<S> {
 
     #[inline]
     pub(super) fn check_bounds(&mut self, request: &NewRequest<'_>) -> Result<(), Refusal> {
-        let limits = &self.limits;
-        let Some(party) = self.table.party_mut(request.agent) else { return Err(Refusal::UnknownAgent) };
-        if party.count >= limits.requests_per_agent {
-            return Err(Refusal::TooManyRequests { limit: limits.requests_per_agent });
-        }
+        self.check_agent(request.agent)?;
         self.check_entries(1)?;
         let limits = &self.limits;
         limits.check_name(request.name)?;
         limits.check_metadata(request.metadata)?;
         if self.closed && !matches!(request.acquire, Acquire::Wait(_)) {
             return Err(Refusal::Closed);
+        }
+        Ok(())
+    }
+
+    /// Whether the agent lives, and its bound admits one more request.
+    #[inline]
+    pub(super) fn check_agent(&mut self, agent: AgentId) -> Result<(), Refusal> {
+        let limits = &self.limits;
+        let Some(party) = self.table.party_mut(agent) else { return Err(Refusal::UnknownAgent) };
+        if party.count >= limits.requests_per_agent {
+            return Err(Refusal::TooManyRequests { limit: limits.requests_per_agent });
         }
         Ok(())
     }

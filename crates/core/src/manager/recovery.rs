@@ -92,10 +92,13 @@ impl<S: BuildHasher> LockManager<S> {
     pub(super) fn reclaim(&mut self, now: Now, new: &NewReclaim<'_>) -> Result<Grant, Refusal> {
         let NewReclaim { agent, name, mode, token, metadata, max_hold_ms } = *new;
         let request = NewRequest { agent, name, acquire: Acquire::Wait(mode), metadata, max_hold_ms };
-        self.check_bounds(&request)?;
-        if let Some(grant) = self.reclaim_absent(now, &request, token) {
-            return Ok(grant);
+        if let Some(lock) = self.find_absent(name, mode, token) {
+            // It takes the place of its stand-in.
+            self.check_agent(agent)?;
+            self.limits.check_metadata(metadata)?;
+            return Ok(self.hand_over(now, lock, &request, token));
         }
+        self.check_bounds(&request)?;
         let recovery = self.recovery.as_ref().ok_or(Refusal::NotRecovering)?;
         recovery.check(new)?;
         if self.is_done_in_parts() {

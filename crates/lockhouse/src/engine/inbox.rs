@@ -44,6 +44,8 @@ pub(crate) struct Inbox {
 struct InboxState {
     notices: VecDeque<Notice>,
     agents: BTreeSet<AgentId>,
+    /// Whether a reclaim was refused, of which the client may not have heard yet.
+    refused_reclaim: bool,
     overflowed: bool,
     waker: Option<Waker>,
 }
@@ -55,6 +57,15 @@ impl Inbox {
 
     pub(crate) fn session(&self) -> Option<SessionHash> {
         self.session
+    }
+
+    /// A reclaim of an agent of the port is refused.
+    pub(crate) fn refuse_reclaim(&self) {
+        self.state.lock().refused_reclaim = true;
+    }
+
+    pub(crate) fn has_refused_reclaim(&self) -> bool {
+        self.state.lock().refused_reclaim
     }
 
     /// Takes note of an agent that joins or ends, as the notice says, which may be pushed later.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use lockhouse_core::{Command, Holder, LockManager, NewRequest, Outcome};
+use lockhouse_core::{Command, Holder, LockManager, Name, NewRequest, Outcome};
 
 use crate::engine::absence::SessionHash;
 use crate::engine::bucket::Bucket;
@@ -96,6 +96,11 @@ impl Port {
         self.bucket.0.look(&self.inbox, tag, memory);
     }
 
+    /// A snapshot that is to come is asked for that name: if a list says that it is held, it shows that.
+    pub fn name_comes_up(&self, name: Name<'_>) {
+        self.bucket.0.with(|state| state.hold_what_is_listed_under(&[name]));
+    }
+
     /// Answers a command that was not even carried out.
     pub(crate) fn answer(&self, tag: u64, outcome: Outcome) {
         self.bucket.0.with(|state| state.announce(&self.inbox, Notice::Answer { tag, outcome }));
@@ -117,6 +122,10 @@ impl Port {
     /// Cancel safe: nothing is taken. Only the latest caller is woken.
     pub async fn ready(&self) {
         self.inbox.ready().await;
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.inbox
     }
 
     /// The bucket that this is a port of.

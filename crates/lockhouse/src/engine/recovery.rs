@@ -66,14 +66,24 @@ impl Port {
         if is_genuine {
             self.submit(tag, Command::Reclaim(reclaim));
         } else {
+            self.refuse_reclaim();
             self.answer(tag, Outcome::Refused(Refusal::Superseded));
         }
         is_genuine || self.bucket().0.tickets().is_none()
     }
 
-    /// The client whose session had this secret in an earlier life has reclaimed all that it still holds.
-    /// What the session held besides, by the list that the stop of that life left, ends now.
+    /// A reclaim of the client was refused without having been submitted.
+    pub fn refuse_reclaim(&self) {
+        self.inbox().refuse_reclaim();
+    }
+
+    /// The client whose session had this secret in an earlier life has asked for all that it still holds.
+    /// What the session held besides, by the list that the stop of that life left, ends now. If a reclaim was
+    /// refused it ends with its lease: until the client hears of the refusal it may rely on that lock.
     pub fn has_reclaimed(&self, former_secret: &str) {
+        if self.inbox().has_refused_reclaim() {
+            return;
+        }
         let bucket = self.bucket();
         if let Some(session) = bucket.0.session_hash(former_secret) {
             let now = bucket.0.environment.clock.stamp();

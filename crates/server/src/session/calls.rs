@@ -80,6 +80,8 @@ impl Session {
             }
             Err(BadClientFrame::Fatal(problem)) => Verdict::Fatal(FatalCode::BadFrame, problem),
             Err(BadClientFrame::Answered { ack, seq, id, code, problem }) => {
+                // It may have been a reclaim.
+                self.port.refuse_reclaim();
                 let fatal = self.acknowledged(ack).or_else(|| seq.and_then(|seq| self.numbered(seq)));
                 fatal.unwrap_or_else(|| {
                     let id = id.filter(|id| self.use_up(*id));
@@ -231,18 +233,28 @@ impl Session {
     }
 
     fn reclaim(&mut self, reclaim: &Reclaim<'_>) -> Verdict {
+        self.submit_reclaim(reclaim).unwrap_or_else(|refused| {
+            self.port.refuse_reclaim();
+            refused
+        })
+    }
+
+    /// The error has the answer to a reclaim that did not reach the bucket.
+    fn submit_reclaim(&mut self, reclaim: &Reclaim<'_>) -> Result<Verdict, Verdict> {
         if let Some(verdict) = self.new_id(reclaim.id) {
-            return verdict;
+            return Err(verdict);
         }
         let Reclaim { id, agent: number, token, .. } = *reclaim;
         if let Some(verdict) =
             self.denied(id, Permission::Request, Some(&DisplayName(reclaim.name.as_name())))
         {
-            return verdict;
+            return Err(verdict);
         }
-        let Some(agent) = self.table.agent(number) else { return self.unknown_agent(Some(id), number) };
+        let Some(agent) = self.table.agent(number) else {
+            return Err(self.unknown_agent(Some(id), number));
+        };
         if let Some(verdict) = self.too_many_requests(id) {
-            return verdict;
+            return Err(verdict);
         }
         let new = NewReclaim {
             agent,
@@ -257,7 +269,7 @@ impl Session {
             let name = DisplayName(reclaim.name.as_name());
             self.admission.note_denied("reclaim", Some(&name), &"no ticket of that lock");
         }
-        self.take_notices()
+        Ok(self.take_notices())
     }
 
     /// What the session that the client wanted to resume held besides need not be waited for.

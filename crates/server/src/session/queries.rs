@@ -24,6 +24,9 @@ impl Session {
         if self.asked.len() + self.table.undecided_count() >= WAITING_ANSWERS {
             return self.too_many_waiting(look.id);
         }
+        if let Some(name) = &look.name {
+            self.port.name_comes_up(name.as_name());
+        }
         match self.reserve_for_query() {
             Some(memory) => self.take_snapshot(memory.clone(), PendingCall::Query(look, memory)),
             None => self.too_many_queries(look.id),
@@ -81,6 +84,9 @@ impl Session {
         if self.watches.len() >= WATCHES_PER_SESSION {
             let rule = format!("one of at most {WATCHES_PER_SESSION} watches of a connection at once");
             return self.error(Some(look.id), ErrorCode::QuotaExceeded, FrameProblem::with_field("id", rule));
+        }
+        if let Some(name) = &look.name {
+            self.port.name_comes_up(name.as_name());
         }
         let bucket = self.port.bucket().clone();
         self.watches.add(look, || bucket.changed());

@@ -39,6 +39,8 @@ pub(crate) struct Peer {
     /// The frames of a message that are still to be read.
     frames: VecDeque<Value>,
     sent: u64,
+    /// Whether the client has said that all is reclaimed: once, and behind all reclaims.
+    has_reclaimed: bool,
 }
 
 impl Scripted {
@@ -58,7 +60,7 @@ impl Scripted {
             "received": 0, "leaseMs": 60000, "heartbeatMs": 6000, "limits": {"frameBytes": 65536, "nameUnits": 4096,
             "metadataBytes": 1024, "agents": 8, "requestsPerAgent": 8}});
         welcome.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        let mut peer = Peer { socket, frames: VecDeque::new(), sent: 0 };
+        let mut peer = Peer { socket, frames: VecDeque::new(), sent: 0, has_reclaimed: false };
         peer.send_unnumbered(&welcome).await;
         peer
     }
@@ -96,6 +98,10 @@ impl Peer {
                 };
                 continue;
             };
+            if frame["type"] == "reclaim" || frame["type"] == "reclaimed" {
+                assert!(!self.has_reclaimed, "all was reclaimed: {frame}");
+                self.has_reclaimed = frame["type"] == "reclaimed";
+            }
             if frame["type"] != "pong" && frame["type"] != "ack" {
                 return frame;
             }

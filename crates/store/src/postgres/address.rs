@@ -54,7 +54,11 @@ impl DatabaseAddress {
         let mut config: Config = rest.parse().map_err(|_| wrong("the address cannot be read"))?;
         let (mode, security) = security(&config, mode.as_deref(), root.as_deref())?;
         config.ssl_mode(mode);
-        if config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(host) if host.contains('@'))) {
+        let has_at = |text: &str| text.contains('@');
+        let hosts = config.get_hosts().iter();
+        if hosts.into_iter().any(|host| matches!(host, Host::Tcp(host) if has_at(host)))
+            || config.get_dbname().is_some_and(has_at)
+        {
             return Err(wrong("the address has an @ too many; within a password it is written %40"));
         }
         let servers = one_for_each_host(&config)?;
@@ -66,8 +70,8 @@ impl DatabaseAddress {
 fn split(address: &str) -> Result<Split<'_>, PostgresOpenError> {
     let is_url = address.starts_with("postgres://") || address.starts_with("postgresql://");
     let whole = || Split { rest: address.to_owned(), mode: None, root: None };
-    // A password may have a question mark, too.
-    let behind = address.rfind('@').unwrap_or_default();
+    // A password may have a question mark, too: it ends at the first @.
+    let behind = address.find('@').unwrap_or_default();
     let Some(at) = address[behind..].find('?').filter(|_| is_url) else { return Ok(whole()) };
     let (before, query) = (&address[..behind + at], &address[behind + at + 1..]);
     let (mut mode, mut root, mut others) = (None, None, Vec::new());
@@ -248,6 +252,7 @@ mod tests {
     fn each_host_is_a_server_of_its_own() {
         for (address, place) in [
             ("postgres://u:p@a/d", "a:5432/d"),
+            ("postgres://u:p@a/d?application_name=x@y&sslmode=require", "a:5432/d"),
             ("postgres://u@a:1,b:2,c/d", "a:1,b:2,c:5432/d"),
             ("postgres://u@a,b/d?application_name=x", "a:5432,b:5432/d"),
             ("host=a,b port=7 user=u", "a:7,b:7/u"),
@@ -286,6 +291,7 @@ mod tests {
         for (address, rule) in [
             ("postgres://u:hush@/d", "names no host"),
             ("postgres://u:hush@x@h/d", "an @ too many"),
+            ("postgres://u:p@a/hush@h/d", "an @ too many"),
             ("postgres://u:hush@a:1,b:2,c:3/d?port=7", "number of ports"),
             ("postgres://u:hush@a/d?sslmode=allow", "disable, prefer, require, verify-ca or verify-full"),
             ("postgres://u:hush@a/d?sslmode=verify-full", "sslrootcert must name a file"),

@@ -9,12 +9,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
+use tokio_postgres::config::SslMode;
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row, RowStream, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::address::host_and_port;
+use super::address::{host_and_port, is_local};
 use super::error::{Trouble, said};
 use super::password::PasswordSource;
 use crate::StoreUnavailable;
@@ -90,13 +91,13 @@ impl LazyConnection {
                     Trouble::Unknown(_) | Trouble::Undone(StoreUnavailable::ReadOnly { .. })
                 );
                 if is_of_server {
-                    self.connected = None;
-                    self.next = (self.next + 1) % self.servers.configs.len();
+                    self.leave_server();
                 }
                 Err(trouble)
             }
             Err(_) => {
-                self.connected = None;
+                // It may wait for a standby that has become the one that can be written.
+                self.leave_server();
                 Err(Trouble::Unknown(format!("no answer within {} ms", limit.as_millis()).into()))
             }
         }
@@ -127,6 +128,12 @@ impl LazyConnection {
         self.connected(limit).await.map(|connected| &mut connected.client)
     }
 
+    /// Ends the connection; the next one is to the next server.
+    fn leave_server(&mut self) {
+        self.connected = None;
+        self.next = (self.next + 1) % self.servers.configs.len();
+    }
+
     /// Ends the connection.
     pub(crate) fn hang_up(&mut self) {
         self.connected = None;
@@ -148,7 +155,7 @@ impl LazyConnection {
         for left in (1..=servers).rev() {
             let share = end.saturating_duration_since(Instant::now()) / left as u32;
             let config = &self.servers.configs[self.next];
-            let why: Box<str> = match timeout(share, connect_to(config, &self.servers)).await {
+            let why: Box<str> = match timeout(share, connect_to(config, &self.servers, share)).await {
                 Ok(Ok(connected)) => return Ok(connected),
                 Ok(Err(why)) => why,
                 Err(_) => format!("no connection within {} ms", share.as_millis()).into(),
@@ -160,14 +167,23 @@ impl LazyConnection {
     }
 }
 
-async fn connect_to(config: &Config, servers: &Servers) -> Result<Connected, Box<str>> {
+/// How many addresses of a host are tried in its time, if none of them answers.
+const ADDRESSES: u32 = 3;
+
+async fn connect_to(config: &Config, servers: &Servers, limit: Duration) -> Result<Connected, Box<str>> {
     let mut config = config.clone();
+    config.connect_timeout(limit / ADDRESSES);
+    // As in libpq, a socket in the file system needs no protection from the network.
+    let tls = servers.tls.as_ref().filter(|_| !is_local(&config));
+    if tls.is_none() {
+        config.ssl_mode(SslMode::Disable);
+    }
     if let (None, Some(source)) = (config.get_password(), &servers.password)
         && let Some(password) = source.read(&config)?
     {
         config.password(password);
     }
-    match &servers.tls {
+    match tls {
         Some(tls) => config.connect(tls.clone()).await.map(Connected::over),
         None => config.connect(NoTls).await.map(Connected::over),
     }

@@ -201,9 +201,12 @@ impl PostgresStore {
     /// Of several hosts (`postgres://USER@HOST,HOST/DATABASE`) the first that can be written is used, and
     /// after a failover the next one. A URL may have `sslmode` (`disable`, `prefer`, `require`, `verify-ca`,
     /// `verify-full`) and `sslrootcert` (a file, or `system`), with the meaning that they
-    /// [have there](https://www.postgresql.org/docs/current/libpq-ssl.html), except that `verify-ca` and
-    /// `verify-full` need an `sslrootcert`. The default is `prefer`, which is no protection from someone who
-    /// can change what is sent: use `verify-full` over a network.
+    /// [have there](https://www.postgresql.org/docs/current/libpq-ssl.html), except that no file is looked
+    /// for that is not named, that a certificate has to name its host as an alternative name, and that a
+    /// server that offers TLS and fails at it is not asked without. The default is `prefer`, which is no
+    /// protection from someone who can change what is sent: use `verify-full` over a network. Client
+    /// certificates are not supported. The store sets time limits, `application_name` and
+    /// `target_session_attrs` itself.
     ///
     /// # Errors
     ///
@@ -225,7 +228,6 @@ impl PostgresStore {
             config
                 .application_name("lockhouse")
                 .target_session_attrs(TargetSessionAttrs::ReadWrite)
-                .connect_timeout(limit)
                 .tcp_user_timeout(limit)
                 .keepalives_idle(limit.max(Duration::from_secs(1)));
         }

@@ -58,13 +58,18 @@ fn check_mode(_: &Path) -> Result<(), Box<str>> {
     Ok(())
 }
 
+/// Where PostgreSQL has its socket, as built by its authors and by Debian.
+const DEFAULT_DIRECTORIES: [&str; 2] = ["/tmp", "/var/run/postgresql"];
+
 /// The password of a line `host:port:database:user:password`, if it is for that server.
 fn password_of(line: &str, server: &Config) -> Option<String> {
     if line.starts_with('#') {
         return None;
     }
     let (host, port) = host_of(server);
-    let host = if is_local(server) { "localhost".to_owned() } else { host };
+    // As in libpq: the directories of sockets that servers have by default count as this host.
+    let is_default = is_local(server) && DEFAULT_DIRECTORIES.contains(&host.as_str());
+    let host = if is_default { "localhost".to_owned() } else { host };
     let user = server.get_user().unwrap_or_default();
     let wanted = [host.as_str(), &port.to_string(), server.get_dbname().unwrap_or(user), user];
     let mut rest = line;
@@ -115,13 +120,16 @@ mod tests {
                      h:*:d:u:with \\\\ and \\: and: more\n\
                      *:*:*:u:any\n\
                      localhost:5432:*:sock:et\n\
+                     /run/y:5432:*:sock:y\n\
                      incomplete:5432";
         let password = |address: &str| lines.lines().find_map(|line| password_of(line, &server(address)));
         for (address, expected) in [
             ("postgres://u@h/d", Some("with \\ and : and: more")),
             ("postgres://u@other/d", Some("any")),
             ("postgres://nobody@h/d", None),
-            ("host=/run/x user=sock", Some("et")),
+            ("host=/var/run/postgresql user=sock", Some("et")),
+            ("host=/run/x user=sock", None),
+            ("host=/run/y user=sock", Some("y")),
             ("postgres://x@incomplete/d", None),
         ] {
             assert_eq!(password(address).as_deref(), expected, "{address}");

@@ -236,7 +236,7 @@ impl Shared {
         let lease_ms = self.unknown_lease(&command);
         let submit = |state: &mut State| {
             if state.absence.is_some() {
-                state.hold_what_is_listed(self.environment.clock.now().into(), &command);
+                state.hold_what_is_listed(&command);
             }
             if !fits(state.manager()) {
                 return false;
@@ -257,6 +257,7 @@ impl Shared {
                         inbox.forget(agent);
                     }
                 }
+                Outcome::Refused(_) if matches!(command, Command::Reclaim(_)) => inbox.refuse_reclaim(),
                 _ => {}
             }
             let has_joined = matches!(outcome, Outcome::Joined(_));
@@ -455,7 +456,7 @@ impl Shared {
     pub(crate) fn held_list(self: &Arc<Self>) -> Option<(Arc<Scope>, Vec<HeldWebLock>)> {
         let names = NameHasher::new(self.environment.secret_key().ok()?, &self.key);
         let locks = self.with(|state| {
-            if state.manager().awaits_reclaims() || state.manager().held_remotely() > HeldList::MOST_LOCKS {
+            if state.awaits_holders() || state.manager().held_remotely() > HeldList::MOST_LOCKS {
                 return None;
             }
             let lock = |(agent, lock): (AgentId, WebLockView<'_>)| {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    Acquire, AgentId, Command, Effect, Grant, Instant, LockManager, Name, NewAgent, NewRequest, Now, Outcome,
-    Refusal, RequestId, RequestStatus,
+    Acquire, AgentId, Command, Effect, Grant, Instant, LockManager, Name, NewAgent, NewLocks, NewRequest,
+    Now, Outcome, Refusal, RequestId, RequestStatus,
 };
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
@@ -109,7 +109,7 @@ impl State {
         let is_change = !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
         self.changes.is_due |= is_change;
         if self.absence.is_some() {
-            self.hold_what_is_listed(now, &command);
+            self.hold_what_is_listed(&command);
         }
         let checked = self.check_command(&command);
         let reserved = checked.and_then(|()| self.reserve_memory(|manager| most_bytes(manager, &command)));
@@ -130,7 +130,7 @@ impl State {
         let now = self.stamp(now);
         self.changes.is_due = true;
         if self.absence.is_some() {
-            self.hold_what_is_listed(now, &Command::Request(*request));
+            self.hold_what_is_listed_under(&[request.name]);
         }
         self.check_request(request.agent, request.name, request.acquire == Acquire::Steal)?;
         self.reserve_memory(|_| request.most_bytes())?;
@@ -144,18 +144,24 @@ impl State {
 
     /// Names come up with that command: the locks that are listed under them are held from now on.
     #[cold]
-    pub(super) fn hold_what_is_listed(&mut self, now: Now, command: &Command<'_>) {
-        let (Some(absence), manager) = (&mut self.absence, &mut self.manager) else { return };
-        let mut comes_up = |name: Name<'_>| {
-            absence.name_comes_up(name, |mode, token| manager.hold_absent(now.tick(), name, mode, token));
-        };
+    pub(super) fn hold_what_is_listed(&mut self, command: &Command<'_>) {
         match command {
-            Command::Request(request) => comes_up(request.name),
-            Command::Reclaim(reclaim) => comes_up(reclaim.name),
-            Command::Claim(claim) => comes_up(claim.name),
-            Command::Lock(locks) => locks.locks.iter().for_each(|(name, _)| comes_up(*name)),
+            Command::Request(request) => self.hold_what_is_listed_under(&[request.name]),
+            Command::Reclaim(reclaim) => self.hold_what_is_listed_under(&[reclaim.name]),
+            Command::Claim(claim) => self.hold_what_is_listed_under(&[claim.name]),
+            Command::Lock(NewLocks { locks, .. }) => {
+                locks.iter().for_each(|(name, _)| self.hold_what_is_listed_under(&[*name]));
+            }
             // These grant nothing of a name that has not come up yet.
             _ => {}
+        }
+    }
+
+    /// The locks that are listed under these names are held from now on.
+    pub(crate) fn hold_what_is_listed_under(&mut self, names: &[Name<'_>]) {
+        let (Some(absence), now) = (&mut self.absence, self.latest) else { return };
+        for name in names {
+            absence.name_comes_up(*name, |mode, token| self.manager.hold_absent(now, *name, mode, token));
         }
     }
 
@@ -171,9 +177,10 @@ impl State {
         self.deliver_effects();
     }
 
-    /// Every holder is back, or has no lock to come back for.
-    fn is_absence_over(&self) -> bool {
-        self.absence.as_ref().is_some_and(|absence| absence.is_empty() && !self.manager.has_absent())
+    /// Whether remote agents may come back for locks that are not theirs again yet.
+    pub(super) fn awaits_holders(&self) -> bool {
+        let is_listed = self.absence.as_ref().is_some_and(|absence| !absence.is_empty());
+        is_listed || self.manager.has_absent() || self.manager.is_recovering()
     }
 
     /// As [`handle`](Self::handle); whether the lock was held.
@@ -215,10 +222,6 @@ impl State {
     /// each at most so many. A tick has so many beats. Returns whether that was all.
     pub(super) fn time_has_passed(&mut self, due: Instant, now: Now, most: usize, beats: usize) -> bool {
         let now = self.stamp(now);
-        if self.is_absence_over() {
-            self.manager.end_absence(now.tick());
-            self.deliver_effects();
-        }
         if self.manager.next_timeout().is_none_or(|next| next > due) {
             return true;
         }
@@ -311,7 +314,7 @@ impl State {
 
     /// Whether a remote agent holds a web lock, or may come back for one.
     pub(super) fn is_held_remotely(&self) -> bool {
-        self.manager.awaits_reclaims() || self.manager.held_remotely() > 0
+        self.awaits_holders() || self.manager.held_remotely() > 0
     }
 
     /// Time as the manager needs it: never backwards.
@@ -384,7 +387,7 @@ impl State {
 
     /// Whether there is something that the bucket must not be forgotten for.
     pub(super) fn is_needed(&self) -> bool {
-        self.retention.has_facts() || self.manager.awaits_reclaims()
+        self.retention.has_facts() || self.manager.takes_reclaims()
     }
 
     /// The agent is about to end: its requests have no waiters or listeners any more.
@@ -402,7 +405,7 @@ impl State {
 fn most_bytes(manager: &LockManager<RandomState>, command: &Command<'_>) -> usize {
     match command {
         Command::Join(NewAgent { lease_ms: Some(_), .. }) | Command::Reclaim(_) => 0,
-        Command::Join(_) if manager.awaits_reclaims() => 0,
+        Command::Join(_) if manager.takes_reclaims() => 0,
         command => manager.most_bytes_of(command),
     }
 }

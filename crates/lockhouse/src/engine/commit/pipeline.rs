@@ -93,6 +93,16 @@ pub(crate) enum LastWrite {
 }
 
 impl LastWrite {
+    /// Of buckets that grant nothing any more, and are all that there are.
+    pub(crate) fn of(buckets: &[Arc<Shared>]) -> Self {
+        let held: Vec<_> = buckets.iter().filter(|bucket| bucket.is_held_remotely()).collect();
+        if held.is_empty() {
+            return Self::Clean;
+        }
+        let listed = held.into_iter().map(Shared::held_list).collect::<Option<Vec<_>>>();
+        listed.and_then(HeldList::new).map_or(Self::None, Self::Holding)
+    }
+
     /// The same for people.
     pub(crate) fn left(&self) -> Left {
         match self {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Weak};
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager};
-use lockhouse_store::{HeldList, Scope};
+use lockhouse_store::Scope;
 
 use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::shared::{Host, Shared};
-use crate::engine::commit::pipeline::{LastWrite, Pipeline, Stop};
+use crate::engine::commit::pipeline::{Pipeline, Stop};
 use crate::engine::environment::Environment;
 use crate::engine::house::options::Options;
 use crate::engine::house::registry::{Marks, Registry};
@@ -207,20 +207,6 @@ impl Inner {
         let why = self.loss();
         self.begin_to_close();
         self.buckets_in_order().iter().for_each(|bucket| bucket.is_over(why));
-    }
-
-    /// What the store has to learn last, of buckets that grant nothing any more.
-    pub(super) fn last_write(&self, buckets: &[Arc<Shared>]) -> LastWrite {
-        // Holders may still come back for locks in buckets of which nothing is known yet.
-        if self.recovers_new_buckets() {
-            return LastWrite::None;
-        }
-        if !buckets.iter().any(Shared::is_held_remotely) {
-            return LastWrite::Clean;
-        }
-        let held = buckets.iter().filter(|bucket| bucket.is_held_remotely()).map(Shared::held_list);
-        let held = held.collect::<Option<Vec<_>>>().and_then(HeldList::new);
-        held.map_or(LastWrite::None, LastWrite::Holding)
     }
 
     /// All buckets, in the order of their keys: the end of a house is the same each time.

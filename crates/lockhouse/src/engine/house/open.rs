@@ -9,7 +9,7 @@ use lockhouse_store::{
 };
 
 use crate::engine::absence::{AWAY, Absence, NameHasher};
-use crate::engine::commit::pipeline::{Pipeline, Stop};
+use crate::engine::commit::pipeline::{LastWrite, Pipeline, Stop};
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
 use crate::engine::environment::Environment;
 use crate::engine::house::House;
@@ -148,9 +148,11 @@ impl House {
     /// The house ends all the same.
     pub async fn close(&self) -> StoreState {
         self.inner.begin_to_close();
+        // Asked before the buckets: one that comes later recovers only if this says so.
+        let recovers_new = self.inner.recovers_new_buckets();
         let buckets = self.inner.buckets_in_order();
         buckets.iter().for_each(|bucket| _ = bucket.handle(Command::Close));
-        let last = self.inner.last_write(&buckets);
+        let last = if recovers_new { LastWrite::None } else { LastWrite::of(&buckets) };
         drop(buckets);
         let Some(pipeline) = self.inner.pipeline() else { return StoreState::Closed(last.left()) };
         pipeline.stop(Stop::Closed(last));
