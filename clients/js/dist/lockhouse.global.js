@@ -2099,8 +2099,8 @@
       query.resolve({ held: query.held, pending: query.pending });
     }
     /**
-     * A fresh session: the agent joins, and all that is open is asked in its order, locks first. What the former
-     * session held besides is given up.
+     * A fresh session: the agent joins, and all that is open is asked in its order, locks first. What the
+     * former session held besides is given up.
      */
     #begin() {
       this.#join();
