@@ -83,6 +83,15 @@ pub enum TakeError {
     /// The store does not have the slot.
     #[error("there is no slot {} in this store", .0.get())]
     NoSuchSlot(Slot),
+    /// The slot is that of another node, which lives.
+    #[error("slot {} is that of another node", .0.get())]
+    OwnedElsewhere(Slot),
+    /// The node was declared dead by another one, and every slot that it had is free.
+    #[error("this node was declared dead; join the fleet again")]
+    NodeGone,
+    /// The slots are those of a fleet, which gives none to a process that is no node.
+    #[error("the slots of this store are those of a fleet; join it")]
+    IsOfFleet,
     /// The slot cannot be taken at the moment.
     #[error(transparent)]
     Unavailable(#[from] StoreUnavailable),

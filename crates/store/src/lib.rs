@@ -31,6 +31,7 @@ pub mod conformance;
 mod error;
 #[cfg(feature = "conformance")]
 mod fault;
+mod fleet;
 mod held_list;
 mod leap;
 mod memory;
@@ -49,6 +50,7 @@ pub use batch::{CommitBatch, CommitOutcome, MarkOf, Scope, Slot, TokenMark, Writ
 pub use error::{BackupError, Fatal, StoreUnavailable, TakeError};
 #[cfg(feature = "conformance")]
 pub use fault::{FaultCount, FaultStore, Faults};
+pub use fleet::{JoinError, NewNode, NodeId, NodeRenewal, NodeRow, SlotRow, Stillness};
 pub use held_list::{HeldList, HeldWebLock};
 pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
 #[cfg(feature = "conformance")]

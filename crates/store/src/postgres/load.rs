@@ -145,7 +145,7 @@ fn metadata(row: &Row) -> Result<Option<Box<str>>, String> {
     get::<Option<&[u8]>>(row, "metadata")?.map(|bytes| utf8(bytes, "metadata")).transpose()
 }
 
-fn text(row: &Row, column: &str) -> Result<Box<str>, String> {
+pub(crate) fn text(row: &Row, column: &str) -> Result<Box<str>, String> {
     utf8(get(row, column)?, column)
 }
 
@@ -153,6 +153,9 @@ fn utf8(bytes: &[u8], column: &str) -> Result<Box<str>, String> {
     std::str::from_utf8(bytes).map(Box::from).map_err(|_| format!("{column} is no UTF-8"))
 }
 
-fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, String> {
+pub(crate) fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
+    row: &'a Row,
+    column: &str,
+) -> Result<T, String> {
     row.try_get(column).map_err(|error| error.to_string())
 }

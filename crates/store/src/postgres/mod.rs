@@ -9,6 +9,7 @@
 mod address;
 mod connection;
 mod error;
+mod fleet;
 mod load;
 mod password;
 mod schema;
@@ -36,12 +37,13 @@ pub use error::PostgresOpenError;
 
 use crate::values::bits;
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, SecretKey, Slot, Store,
-    StoreFuture, StoreUnavailable, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, NodeId, NodeRenewal, Opened, RecoveredRow, SecretKey,
+    Slot, Store, StoreFuture, StoreUnavailable, TakeError, WriterId,
 };
 use address::{DatabaseAddress, place_of};
 use connection::{LazyConnection, Param, Servers};
 use error::Trouble;
+use fleet::FleetStatements;
 use password::PasswordSource;
 use sections::Sections;
 use setup::Setup;
@@ -63,9 +65,15 @@ const LOAD_LIMIT: Duration = Duration::from_secs(60);
 ///
 /// Its calls need a tokio runtime with time and I/O.
 ///
-/// A take is unconditional: it ends the right of the former writer to write, but the former writer learns of
-/// that at its next commit only. The caller has to know that the former writer has ended, or grants nothing
-/// any more.
+/// Processes that share a schema join as nodes ([`join`](Self::join)): then only a slot that is free is
+/// taken. A node adds to its counter with each commit and each [renewal](Self::renew); one whose counter
+/// stands still for its slot lease ([`Stillness`](crate::Stillness)) is [declared dead](Self::bury), and
+/// nothing that it sends is kept after that. A node that gets no confirmation for nine tenths of its slot
+/// lease has to act as if it were dead.
+///
+/// Without nodes a take is unconditional: it ends the right of the former writer to write, but the former
+/// writer learns of that at its next commit only. The caller has to know that the former writer has ended, or
+/// grants nothing any more.
 ///
 /// An answer that does not come in time, or with a warning, is [`CommitOutcome::Unknown`], whatever the
 /// server may have done. A batch that the schema has already is confirmed by a new transaction that writes,
@@ -78,6 +86,9 @@ pub struct PostgresStore {
     loads: Mutex<LazyConnection>,
     closed: AtomicBool,
     sql: Statements,
+    fleet: FleetStatements,
+    /// The node that this process is in a fleet, if it has joined one.
+    node: Option<NodeId>,
     unsettled: SyncMutex<HashMap<Slot, Unsettled>>,
 }
 
@@ -242,10 +253,21 @@ impl PostgresStore {
         let client = loads.client(limit.max(CONNECT_LIMIT)).await;
         let client = client.map_err(|why| PostgresOpenError::Away { place: place.clone(), why })?;
         Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
-        let sql = Statements::of(&quoted);
+        let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
         let commits = Mutex::new(LazyConnection::new(servers, place.clone()));
         let (loads, unsettled) = (Mutex::new(loads), SyncMutex::default());
-        Ok(Self { place, limit, history_rows, commits, loads, closed: false.into(), sql, unsettled })
+        Ok(Self {
+            place,
+            limit,
+            history_rows,
+            commits,
+            loads,
+            closed: false.into(),
+            sql,
+            fleet,
+            node: None,
+            unsettled,
+        })
     }
 
     fn check(&self) -> Result<(), Fatal> {
@@ -265,7 +287,7 @@ impl PostgresStore {
     async fn commit_all(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
         // Noted before: the future may be dropped.
         let were_sent: Vec<bool> = batches.iter().map(|batch| self.note_sent(batch)).collect();
-        let mut outcomes = self.send(batches).await?;
+        let (mut outcomes, _) = self.send(batches).await?;
         // Those that stay unknown are noted again behind later ones of their slot.
         for ((batch, outcome), was_sent) in batches.iter().zip(&mut outcomes).zip(were_sent).rev() {
             if was_sent && is_undone(outcome) {
@@ -291,11 +313,14 @@ impl PostgresStore {
         before.is_some_and(|before| batch.last_seq() <= before.up_to)
     }
 
-    async fn send(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
-        let all = |outcome: CommitOutcome| Ok(vec![outcome; batches.len()]);
+    /// The outcomes, and what the commit says of the node.
+    async fn send(&self, batches: &[Arc<CommitBatch>]) -> Result<(Vec<CommitOutcome>, NodeRenewal), Fatal> {
+        let all = |outcome: CommitOutcome| Ok((vec![outcome; batches.len()], NodeRenewal::Unknown));
         let (sections, lock_ms) = (Sections::of(batches), self.lock_ms());
         let history_rows = i64::from(self.history_rows);
-        let mut params: Vec<Param<'_>> = vec![(&lock_ms, Type::INT4), (&history_rows, Type::INT8)];
+        let node = self.node.map(|node| bits(node.0));
+        let mut params: Vec<Param<'_>> =
+            vec![(&lock_ms, Type::INT4), (&history_rows, Type::INT8), (&node, Type::INT8)];
         params.extend(sections.params());
         let run = self.commits.lock().await.run(self.limit, &self.sql.commit, &params).await;
         match run {
@@ -315,11 +340,19 @@ impl PostgresStore {
         self.check()?;
         let mut connection = self.loads.lock().await;
         let (lock_ms, number, writer) = (self.lock_ms(), i32::from(slot.get()), bits(writer.0));
-        let params: [Param<'_>; 3] = [(&lock_ms, Type::INT4), (&number, Type::INT4), (&writer, Type::INT8)];
+        let node = self.node.map(|node| bits(node.0));
+        let params: [Param<'_>; 4] =
+            [(&lock_ms, Type::INT4), (&number, Type::INT4), (&writer, Type::INT8), (&node, Type::INT8)];
         let taken = connection.run(self.limit, &self.sql.take, &params).await;
         let rows = taken.map_err(|trouble| self.not_taken(trouble))?;
         let rows = rows.ok_or_else(|| self.away("the take was answered with a warning".into()))?;
         let row = rows.first().ok_or(TakeError::NoSuchSlot(slot))?;
+        match load::get(row, "verdict").map_err(|why| self.damaged(why))? {
+            0 => {}
+            1 => return Err(TakeError::NodeGone),
+            2 => return Err(TakeError::OwnedElsewhere(slot)),
+            _ => return Err(TakeError::IsOfFleet),
+        }
         let opened = load::opened(row).map_err(|why| self.damaged(why))?;
         let since = bits(opened.tickets_since);
         let mut reader = load::Reader::default();
@@ -390,21 +423,33 @@ fn is_undone(outcome: &CommitOutcome) -> bool {
 /// How long the first connection may take at least.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-fn outcomes(rows: &[Row], batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, String> {
-    if rows.len() != batches.len() {
-        return Err(format!("{} batches have {} outcomes", batches.len(), rows.len()));
+/// The rows of a commit: one for each batch, then one for each slot of the node.
+fn outcomes(rows: &[Row], batches: &[Arc<CommitBatch>]) -> Result<(Vec<CommitOutcome>, NodeRenewal), String> {
+    let verdict = |row: &Row| row.try_get::<_, i32>(0).map_err(|error| error.to_string());
+    if let [row] = rows
+        && verdict(row)? == 4
+    {
+        return Ok((vec![CommitOutcome::Fenced; batches.len()], NodeRenewal::Dead));
     }
-    let outcome = |(row, batch): (&Row, &Arc<CommitBatch>)| match row.try_get(0) {
-        Ok(0) => Ok(CommitOutcome::Committed),
-        Ok(1) => Ok(CommitOutcome::Fenced),
-        Ok(_) => {
-            let expected = row.try_get(1).map(crate::values::number).map_err(|error| error.to_string())?;
+    let Some((of_batches, of_node)) = rows.split_at_checked(batches.len()) else {
+        return Err(format!("{} batches have {} outcomes", batches.len(), rows.len()));
+    };
+    let outcome = |(row, batch): (&Row, &Arc<CommitBatch>)| match verdict(row)? {
+        0 => Ok(CommitOutcome::Committed),
+        1 => Ok(CommitOutcome::Fenced),
+        2 => {
+            let expected = load::get(row, "expected").map(crate::values::number)?;
             let found = batch.first_seq;
             Ok(CommitOutcome::Refused(StoreUnavailable::OutOfOrder { expected, found }))
         }
-        Err(error) => Err(error.to_string()),
+        other => Err(format!("{other} is no outcome of a batch")),
     };
-    rows.iter().zip(batches).map(outcome).collect()
+    let owned = of_node.iter().map(|row| match verdict(row)? {
+        3 => load::get::<i64>(row, "expected").and_then(|number| fleet::slot(number as i32)),
+        other => Err(format!("{other} is no slot of a node")),
+    });
+    let outcomes: Result<_, _> = of_batches.iter().zip(batches).map(outcome).collect();
+    Ok((outcomes?, NodeRenewal::Owns(owned.collect::<Result<_, _>>()?)))
 }
 
 impl Store for PostgresStore {
@@ -461,10 +506,10 @@ impl fmt::Debug for PostgresStore {
 
 impl Statements {
     fn of(quoted: &str) -> Self {
-        let params: Vec<String> = (1..=23).map(|number| format!("${number}")).collect();
+        let params: Vec<String> = (1..=24).map(|number| format!("${number}")).collect();
         Self {
             commit: format!("SELECT outcome, expected FROM {quoted}.commit({})", params.join(", ")),
-            take: format!("SELECT * FROM {quoted}.take($1, $2, $3)"),
+            take: format!("SELECT * FROM {quoted}.take($1, $2, $3, $4)"),
             marks: schema::of(quoted, schema::MARKS),
             rows: schema::of(quoted, schema::ROWS),
             holds: format!("SELECT slot FROM {quoted}.slots WHERE slot = $1 AND epoch = $2 AND writer = $3"),

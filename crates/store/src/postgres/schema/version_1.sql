@@ -6,6 +6,8 @@ CREATE TABLE {s}.slots (
     slot                    integer PRIMARY KEY,
     epoch                   bigint  NOT NULL DEFAULT 0,
     writer                  bigint  NOT NULL DEFAULT 0,
+    -- The node that owns the slot, if its row is there still. A slot whose owner has no row is free.
+    owner                   bigint,
     last_seq                bigint  NOT NULL DEFAULT 0,
     ended                   boolean NOT NULL DEFAULT false,
     clean                   boolean NOT NULL DEFAULT true,
@@ -16,7 +18,18 @@ CREATE TABLE {s}.slots (
     token_floor             bigint  NOT NULL DEFAULT 0,
     held                    bytea
 ) WITH (fillfactor = 50);
+CREATE INDEX ON {s}.slots (owner);
 INSERT INTO {s}.slots (slot) SELECT generate_series(0, slots - 1) FROM {s}.fleet;
+
+-- The nodes of a fleet that live. Each adds to its own counter with all that it writes; a node whose counter
+-- stands still for its slot lease is declared dead by another one, which deletes its row.
+CREATE TABLE {s}.nodes (
+    incarnation   bigint PRIMARY KEY,
+    label         bytea  NOT NULL UNIQUE,
+    address       bytea  NOT NULL,
+    slot_lease_ms bigint NOT NULL,
+    counter       bigint NOT NULL DEFAULT 1
+) WITH (fillfactor = 50);
 
 CREATE TABLE {s}.tenants (
     slot   integer NOT NULL,
@@ -129,35 +142,99 @@ BEGIN
 END
 $body$;
 
-CREATE FUNCTION {s}.take(lock_ms integer, the_slot integer, the_writer bigint)
+-- Adds to the counter of a node, whose row is locked from then on: before any row of a slot, in every
+-- transaction. False if the node was declared dead.
+CREATE FUNCTION {s}.renew(the_node bigint) RETURNS boolean LANGUAGE plpgsql
+SET search_path = {s}, pg_catalog, pg_temp
+AS $body$
+BEGIN
+    UPDATE nodes SET counter = counter + 1 WHERE incarnation = the_node;
+    RETURN FOUND;
+END
+$body$;
+
+-- A node joins; returns the row with its label, which is another one's if the label is in use.
+CREATE FUNCTION {s}.join_fleet(
+    lock_ms integer, the_node bigint, the_label bytea, the_address bytea, the_lease_ms bigint
+)
+RETURNS TABLE (incarnation bigint, label bytea, address bytea, slot_lease_ms bigint, counter bigint)
+LANGUAGE plpgsql
+SET search_path = {s}, pg_catalog, pg_temp
+AS $body$
+#variable_conflict use_column
+BEGIN
+    PERFORM begin_statement(lock_ms);
+    INSERT INTO nodes (incarnation, label, address, slot_lease_ms)
+    VALUES (the_node, the_label, the_address, the_lease_ms)
+    ON CONFLICT (label) DO NOTHING;
+    RETURN QUERY SELECT * FROM nodes WHERE label = the_label;
+END
+$body$;
+
+-- Declares a node dead, if its counter is still the one that was seen. `the_node` does so, and lives itself;
+-- or, if it is null, one that has not joined yet.
+CREATE FUNCTION {s}.bury(lock_ms integer, the_node bigint, dead bigint, seen bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = {s}, pg_catalog, pg_temp
+AS $body$
+BEGIN
+    PERFORM begin_statement(lock_ms);
+    -- In order, so that no two nodes wait for each other.
+    PERFORM 1 FROM nodes WHERE incarnation IN (the_node, dead) ORDER BY incarnation FOR UPDATE;
+    IF the_node IS NOT NULL AND NOT renew(the_node) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM nodes WHERE incarnation = dead AND counter = seen;
+    RETURN FOUND;
+END
+$body$;
+
+-- One row, unless there is no such slot. `verdict`: 0, the slot is taken; 1, the node was declared dead; 2, the
+-- slot is another node's that lives; 3, it is a slot of a fleet, which takes no slot without a node.
+CREATE FUNCTION {s}.take(lock_ms integer, the_slot integer, the_writer bigint, the_node bigint)
 RETURNS TABLE (
-    key bytea, epoch bigint, clean boolean, restored boolean, longest_lease_ms bigint, tickets_since bigint,
-    token_floor bigint, held bytea
+    verdict integer, key bytea, epoch bigint, clean boolean, restored boolean, longest_lease_ms bigint,
+    tickets_since bigint, token_floor bigint, held bytea
 )
 LANGUAGE plpgsql
 SET search_path = {s}, pg_catalog, pg_temp
 AS $body$
 #variable_conflict use_column
 DECLARE
-    v_held bytea;
+    v_held  bytea;
+    v_owner bigint;
 BEGIN
     PERFORM begin_statement(lock_ms);
-    -- The take uses the list of held web locks up.
-    SELECT slots.held INTO v_held FROM slots WHERE slot = the_slot FOR UPDATE;
-    RETURN QUERY
-        UPDATE slots
-        SET epoch = slots.epoch + 1, writer = the_writer, last_seq = 0, ended = false, held = NULL,
-            longest_lease_ms = 0,
-            longest_lease_before_ms = greatest(slots.longest_lease_before_ms, slots.longest_lease_ms)
-        WHERE slot = the_slot
-        RETURNING (SELECT fleet.key FROM fleet), slots.epoch, slots.clean, slots.restored,
-            slots.longest_lease_before_ms, slots.tickets_since, slots.token_floor, v_held;
+    IF the_node IS NULL AND EXISTS (SELECT FROM nodes) THEN
+        verdict := 3;
+    ELSIF the_node IS NOT NULL AND NOT renew(the_node) THEN
+        verdict := 1;
+    ELSE
+        -- The take uses the list of held web locks up.
+        SELECT slots.held, slots.owner INTO v_held, v_owner FROM slots WHERE slot = the_slot FOR UPDATE;
+        IF v_owner <> the_node AND EXISTS (SELECT FROM nodes WHERE incarnation = v_owner) THEN
+            verdict := 2;
+        ELSE
+            RETURN QUERY
+                UPDATE slots
+                SET epoch = slots.epoch + 1, writer = the_writer, owner = the_node, last_seq = 0,
+                    ended = false, held = NULL, longest_lease_ms = 0,
+                    longest_lease_before_ms = greatest(slots.longest_lease_before_ms, slots.longest_lease_ms)
+                WHERE slot = the_slot
+                RETURNING 0, (SELECT fleet.key FROM fleet), slots.epoch, slots.clean, slots.restored,
+                    slots.longest_lease_before_ms, slots.tickets_since, slots.token_floor, v_held;
+            RETURN;
+        END IF;
+    END IF;
+    RETURN NEXT;
 END
 $body$;
 
 -- One row for each section, in order: 0, it is committed; 1, fenced; 2, out of order, as `expected` comes next.
+-- For a node of a fleet then one row for each slot that it owns: 3, with the slot in `expected`; or only one
+-- row, if it was declared dead: 4, and nothing is kept.
 CREATE FUNCTION {s}.commit(
-    lock_ms integer, history_rows bigint,
+    lock_ms integer, history_rows bigint, the_node bigint,
     s_slot integer[], s_epoch bigint[], s_writer bigint[], s_first bigint[], s_last bigint[], s_rows integer[],
     b_tenant bytea[], b_bucket bytea[],
     w_bucket integer[], w_kind text[], w_name bytea[], w_owner bigint[], w_token bigint[], w_length bigint[],
@@ -179,8 +256,14 @@ DECLARE
     v_seq    bigint;
     v_oldest bigint;
     v_newest bigint;
+    v_owned  integer;
 BEGIN
     PERFORM begin_statement(lock_ms);
+    IF the_node IS NOT NULL AND NOT renew(the_node) THEN
+        outcome := 4;
+        RETURN NEXT;
+        RETURN;
+    END IF;
     -- Always in the same order, so that no two commits wait for each other.
     PERFORM 1 FROM slots WHERE slot = ANY (s_slot) ORDER BY slot FOR UPDATE;
     FOR i IN 1 .. cardinality(s_slot) LOOP
@@ -354,11 +437,11 @@ BEGIN
                     UPDATE slots SET tickets_since = epoch, longest_lease_before_ms = 0, restored = false
                     WHERE slot = v_state.slot;
                 WHEN 'stopped clean' THEN
-                    UPDATE slots SET ended = true, clean = true, tickets_since = epoch + 1, restored = false,
-                        longest_lease_ms = 0, longest_lease_before_ms = 0
+                    UPDATE slots SET ended = true, owner = NULL, clean = true, tickets_since = epoch + 1,
+                        restored = false, longest_lease_ms = 0, longest_lease_before_ms = 0
                     WHERE slot = v_state.slot;
                 WHEN 'stopped holding' THEN
-                    UPDATE slots SET ended = true, held = w_name[v_write] WHERE slot = v_state.slot;
+                    UPDATE slots SET ended = true, owner = NULL, held = w_name[v_write] WHERE slot = v_state.slot;
                 WHEN 'erase mark' THEN
                     UPDATE slots SET clean = false WHERE slot = v_state.slot;
                 END CASE;
@@ -369,6 +452,11 @@ BEGIN
             outcome := 0;
         END IF;
         v_write := v_end;
+        RETURN NEXT;
+    END LOOP;
+    FOR v_owned IN SELECT slot FROM slots WHERE owner = the_node ORDER BY slot LOOP
+        outcome := 3;
+        expected := v_owned;
         RETURN NEXT;
     END LOOP;
     -- The oldest rows go once in a thousand, those that another commit deletes at the moment excepted. A write

@@ -1,0 +1,180 @@
+//! A fleet: several processes over one store, each with slots of its own. Who lives is decided by the store
+//! alone: each node adds to a counter of its own with all that it writes, and one whose counter stands still
+//! for its slot lease is declared dead by another one, in one write.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::{Fatal, Slot, StoreUnavailable};
+
+/// A random number that a node draws anew each time it joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u64);
+
+/// A node to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewNode {
+    /// Its name, which no other node that lives has.
+    pub label: Box<str>,
+    /// Where other nodes reach it.
+    pub address: Box<str>,
+    /// How long its counter may stand still before it is declared dead.
+    pub slot_lease: Duration,
+}
+
+/// A node that has joined, as the store has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRow {
+    /// The number that it has drawn.
+    pub id: NodeId,
+    /// Its name.
+    pub label: Box<str>,
+    /// Where other nodes reach it.
+    pub address: Box<str>,
+    /// How long its counter may stand still before it is declared dead.
+    pub slot_lease: Duration,
+    /// Grows with all that it writes.
+    pub counter: u64,
+}
+
+/// A slot, as the store has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotRow {
+    /// The slot.
+    pub slot: Slot,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The node that took it last, unless it has given it back. The slot is free if that node has no row.
+    pub owner: Option<NodeId>,
+}
+
+/// The answer to a renewal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeRenewal {
+    /// The node lives, and owns these slots, in order. One that it does not serve it has to take anew.
+    Owns(Vec<Slot>),
+    /// The node was declared dead: every slot is another's, or will be.
+    Dead,
+    /// It is unknown whether the renewal has come about.
+    Unknown,
+}
+
+/// Why a node could not join.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum JoinError {
+    /// A node with that label has joined before. It has to stand still for its slot lease first, and to be
+    /// declared dead.
+    #[error("label is {:?}, which the node at {:?} has; give each node a label of its own", .0.label, .0.address)]
+    LabelInUse(NodeRow),
+    /// A field of the node is out of its range.
+    #[error("{field} is {value}, but has to be {rule}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: Box<str>,
+        /// Its range.
+        rule: &'static str,
+    },
+    /// The store cannot be written at the moment.
+    #[error(transparent)]
+    Unavailable(#[from] StoreUnavailable),
+    /// The store can no longer be trusted.
+    #[error(transparent)]
+    Fatal(#[from] Fatal),
+}
+
+/// How long the counter of a node has stood still, as far as answered polls can tell.
+///
+/// ```
+/// # use std::time::Duration;
+/// use lockhouse_store::Stillness;
+///
+/// let at = Duration::from_millis;
+/// let mut stillness = Stillness::default();
+/// for ms in [0, 250, 500] {
+///     stillness.polled(at(ms), 7);
+/// }
+/// assert_eq!(stillness.lasts(), at(500));
+/// // An outage of the store is no stillness of the node.
+/// stillness.polled(at(60_000), 7);
+/// assert_eq!(stillness.lasts(), at(1000));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stillness {
+    /// When the last poll was answered, and the counter of then.
+    last: Option<(Duration, u64)>,
+    lasts: Duration,
+}
+
+/// The most that one answered poll adds, however long ago the one before was: meanwhile the node may have
+/// tried to renew, as vainly as the poller.
+const CREDIT: Duration = Duration::from_millis(500);
+
+impl Stillness {
+    /// A poll that was sent at this instant, by a clock that never goes back, has found this counter.
+    pub fn polled(&mut self, at: Duration, counter: u64) {
+        self.lasts = match self.last {
+            Some((last, known)) if known == counter => self.lasts + at.saturating_sub(last).min(CREDIT),
+            _ => Duration::ZERO,
+        };
+        self.last = Some((at, counter));
+    }
+
+    /// How long it has stood still at least.
+    pub fn lasts(&self) -> Duration {
+        self.lasts
+    }
+
+    /// The counter that was seen last.
+    pub fn counter(&self) -> Option<u64> {
+        self.last.map(|(_, counter)| counter)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl NewNode {
+    pub(crate) fn check(&self) -> Result<(), JoinError> {
+        let wrong = |field, value: String, rule| Err(JoinError::Field { field, value: value.into(), rule });
+        if self.label.is_empty() || self.label.len() > 256 {
+            return wrong("label", format!("{:?}", self.label), "1 to 256 bytes");
+        }
+        if self.address.len() > 2048 {
+            return wrong("address", format!("{} bytes", self.address.len()), "at most 2048 bytes");
+        }
+        let (least, most) = (Duration::from_millis(100), Duration::from_secs(600));
+        if self.slot_lease < least || self.slot_lease > most {
+            return wrong("slot_lease", format!("{:?}", self.slot_lease), "from 100 ms to 10 min");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn only_answered_polls_add_and_each_at_most_half_a_second() {
+        let mut stillness = Stillness::default();
+        assert_eq!((stillness.lasts(), stillness.counter()), (at(0), None));
+        for (ms, counter, lasts) in
+            [(0, 1, 0), (100, 1, 100), (10_000, 1, 600), (10_250, 1, 850), (10_500, 2, 0), (10_600, 2, 100)]
+        {
+            stillness.polled(at(ms), counter);
+            assert_eq!((stillness.lasts(), stillness.counter()), (at(lasts), Some(counter)), "{ms}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_stands_adds_nothing() {
+        let mut stillness = Stillness::default();
+        (0..10).for_each(|_| stillness.polled(at(7), 1));
+        assert_eq!(stillness.lasts(), at(0));
+    }
+}

@@ -1,0 +1,167 @@
+//! The store as a node of a fleet has it.
+
+use std::time::Duration;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::PostgresStore;
+use super::connection::Param;
+use super::error::Trouble;
+use super::load::{get, text};
+use crate::values::{bits, number};
+use crate::{Fatal, JoinError, NewNode, NodeId, NodeRenewal, NodeRow, Slot, SlotRow, StoreUnavailable};
+
+/// The statements of nodes.
+pub(crate) struct FleetStatements {
+    join: String,
+    leave: String,
+    bury: String,
+    nodes: String,
+    slots: String,
+}
+
+impl FleetStatements {
+    pub(crate) fn of(quoted: &str) -> Self {
+        Self {
+            join: format!("SELECT * FROM {quoted}.join_fleet($1, $2, $3, $4, $5)"),
+            leave: format!("DELETE FROM {quoted}.nodes WHERE incarnation = $1"),
+            bury: format!("SELECT {quoted}.bury($1, $2, $3, $4)"),
+            nodes: format!("SELECT * FROM {quoted}.nodes ORDER BY label"),
+            slots: format!("SELECT slot, epoch, owner FROM {quoted}.slots ORDER BY slot"),
+        }
+    }
+}
+
+impl PostgresStore {
+    /// Joins the fleet as a node: from now on only free slots are taken, and every commit renews.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`]. If the answer was lost the label may be in use, by a node that does not live: it has to
+    /// be declared dead like any other.
+    ///
+    /// # Cancel safety
+    ///
+    /// As if the answer were lost.
+    pub async fn join(mut self, node: &NewNode) -> Result<Self, JoinError> {
+        node.check()?;
+        self.check()?;
+        let away = |why: String| StoreUnavailable::Away { place: self.place.clone(), why: why.into() };
+        let id = getrandom::u64().map_err(|error| away(error.to_string()))?;
+        let (lock_ms, incarnation) = (self.lock_ms(), bits(id));
+        let (label, address) = (node.label.as_bytes(), node.address.as_bytes());
+        let lease_ms = millis(node.slot_lease);
+        let params: [Param<'_>; 5] = [
+            (&lock_ms, Type::INT4),
+            (&incarnation, Type::INT8),
+            (&label, Type::BYTEA),
+            (&address, Type::BYTEA),
+            (&lease_ms, Type::INT8),
+        ];
+        let rows = self.ask(&self.fleet.join, &params).await?;
+        let row = rows.first().ok_or_else(|| away("no answer to a join".to_owned()))?;
+        let known = node_row(row).map_err(|why| self.damaged(why))?;
+        if known.id != NodeId(id) {
+            return Err(JoinError::LabelInUse(known));
+        }
+        self.node = Some(NodeId(id));
+        Ok(self)
+    }
+
+    /// The node that this process is, if it has joined.
+    pub fn node(&self) -> Option<NodeId> {
+        self.node
+    }
+
+    /// Renews as every commit does, without one.
+    ///
+    /// # Errors
+    ///
+    /// [`Fatal`].
+    pub async fn renew(&self) -> Result<NodeRenewal, Fatal> {
+        self.check()?;
+        Ok(self.send(&[]).await?.1)
+    }
+
+    /// All nodes, by their labels, and all slots, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`]: the store cannot be read at the moment, or not any more.
+    pub async fn look(&self) -> Result<(Vec<NodeRow>, Vec<SlotRow>), JoinError> {
+        self.check()?;
+        let nodes = self.ask(&self.fleet.nodes, &[]).await?;
+        let slots = self.ask(&self.fleet.slots, &[]).await?;
+        let nodes: Result<_, String> = nodes.iter().map(node_row).collect();
+        let slots: Result<_, String> = slots.iter().map(slot_row).collect();
+        Ok((nodes.map_err(|why| self.damaged(why))?, slots.map_err(|why| self.damaged(why))?))
+    }
+
+    /// Declares a node dead whose counter is still the one that was seen. False if it is not, or if this node
+    /// was declared dead itself.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`]. It may have come about nevertheless.
+    pub async fn bury(&self, dead: NodeId, seen: u64) -> Result<bool, JoinError> {
+        self.check()?;
+        let (lock_ms, own) = (self.lock_ms(), self.node.map(|node| bits(node.0)));
+        let (dead, seen) = (bits(dead.0), bits(seen));
+        let params: [Param<'_>; 4] =
+            [(&lock_ms, Type::INT4), (&own, Type::INT8), (&dead, Type::INT8), (&seen, Type::INT8)];
+        let rows = self.ask(&self.fleet.bury, &params).await?;
+        let row = rows.first().ok_or_else(|| self.damaged("no answer to a burial".to_owned()))?;
+        Ok(row.try_get(0).map_err(|error| self.damaged(error.to_string()))?)
+    }
+
+    /// Leaves the fleet: every slot that the node still has is free.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`]. It may have come about nevertheless.
+    pub async fn leave(&self) -> Result<(), JoinError> {
+        self.check()?;
+        let Some(own) = self.node.map(|node| bits(node.0)) else { return Ok(()) };
+        self.ask(&self.fleet.leave, &[(&own, Type::INT8)]).await.map(drop)
+    }
+
+    /// The rows of a statement over the connection for loads.
+    async fn ask(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, JoinError> {
+        let away = |why| StoreUnavailable::Away { place: self.place.clone(), why };
+        match self.loads.lock().await.run(self.limit, sql, params).await {
+            Ok(Some(rows)) => Ok(rows),
+            Ok(None) => Err(away("the answer came with a warning".into()).into()),
+            Err(Trouble::Undone(why)) => Err(why.into()),
+            Err(Trouble::Unknown(why)) => Err(away(why).into()),
+            Err(Trouble::Fatal(fatal)) => Err(fatal.into()),
+        }
+    }
+}
+
+fn node_row(row: &Row) -> Result<NodeRow, String> {
+    Ok(NodeRow {
+        id: NodeId(number(get(row, "incarnation")?)),
+        label: text(row, "label")?,
+        address: text(row, "address")?,
+        slot_lease: Duration::from_millis(number(get(row, "slot_lease_ms")?)),
+        counter: number(get(row, "counter")?),
+    })
+}
+
+fn slot_row(row: &Row) -> Result<SlotRow, String> {
+    Ok(SlotRow {
+        slot: slot(get(row, "slot")?)?,
+        epoch: number(get(row, "epoch")?),
+        owner: get::<Option<i64>>(row, "owner")?.map(|owner| NodeId(number(owner))),
+    })
+}
+
+pub(crate) fn slot(number: i32) -> Result<Slot, String> {
+    u16::try_from(number).map(Slot::new).map_err(|_| format!("{number} is no slot"))
+}
+
+fn millis(length: Duration) -> i64 {
+    // Ten minutes at most, as the node is checked.
+    length.as_millis() as i64
+}

@@ -1,0 +1,263 @@
+//! Several nodes over one schema: who lives, and whose the slots are, directly and through a pooler.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../../tests/support/pgbouncer.rs"]
+mod pgbouncer;
+#[path = "../../../tests/support/postgres.rs"]
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse_core::{Change, FencingToken, Mode};
+use lockhouse_store::{
+    CommitBatch, CommitOutcome, HeldList, HeldWebLock, JoinError, NewNode, NodeId, NodeRenewal, Opened,
+    PostgresOptions, PostgresStore, RecoveredRow, Scope, Slot, Store, TakeError, Write, WriterId,
+};
+
+use pgbouncer::PgBouncer;
+use server::Server;
+
+const SLOTS: u16 = 4;
+
+fn node(label: &str) -> NewNode {
+    let address = format!("https://{label}.example").into();
+    NewNode { label: label.into(), address, slot_lease: Duration::from_secs(3) }
+}
+
+async fn store(address: &str) -> PostgresStore {
+    let options = PostgresOptions::default().slots(SLOTS).statement_timeout(Duration::from_secs(20));
+    PostgresStore::open(address, options).await.unwrap()
+}
+
+async fn joined(address: &str, label: &str) -> PostgresStore {
+    store(address).await.join(&node(label)).await.unwrap()
+}
+
+async fn take(store: &PostgresStore, slot: u16) -> Result<Opened, TakeError> {
+    store.take_slot(Slot::new(slot), WriterId(1), &mut drop::<RecoveredRow>).await
+}
+
+fn scope() -> Arc<Scope> {
+    Arc::new(Scope::new("t", "b"))
+}
+
+fn batch(slot: u16, opened: &Opened, first_seq: u64, writes: Vec<Write>) -> Arc<CommitBatch> {
+    Arc::new(CommitBatch {
+        slot: Slot::new(slot),
+        epoch: opened.epoch,
+        writer: WriterId(1),
+        first_seq,
+        writes,
+    })
+}
+
+fn reserves(up_to: u64) -> Vec<Write> {
+    vec![Write::Change { scope: scope(), change: Change::TokensReserved { up_to } }]
+}
+
+async fn outcome(store: &PostgresStore, batch: &Arc<CommitBatch>) -> CommitOutcome {
+    store.commit(vec![batch.clone()]).await.unwrap().remove(0)
+}
+
+fn owns(slots: &[u16]) -> NodeRenewal {
+    NodeRenewal::Owns(slots.iter().map(|slot| Slot::new(*slot)).collect())
+}
+
+/// The counter of that node, as others see it.
+async fn counter(by: &PostgresStore, of: NodeId) -> Option<u64> {
+    by.look().await.unwrap().0.iter().find(|node| node.id == of).map(|node| node.counter)
+}
+
+/// Declares the node dead, whatever its counter is.
+async fn bury(by: &PostgresStore, dead: NodeId) {
+    while let Some(seen) = counter(by, dead).await {
+        by.bury(dead, seen).await.unwrap();
+    }
+}
+
+/// A server, and the ways to it.
+async fn each_way(run: impl AsyncFn(&str)) {
+    let server = Server::start(&[]);
+    run(&server.address()).await;
+    server.connect().await.batch_execute("DROP SCHEMA lockhouse CASCADE").await.unwrap();
+    let pgbouncer = PgBouncer::before(&server);
+    run(&pgbouncer.address()).await;
+}
+
+#[tokio::test]
+async fn a_node_has_its_slots_until_it_is_declared_dead_and_writes_nothing_after_that() {
+    each_way(async |address| {
+        let (a, b) = (joined(address, "a").await, joined(address, "b").await);
+        let (of_a, of_b) = (take(&a, 0).await.unwrap(), take(&b, 1).await.unwrap());
+        assert_eq!(take(&b, 0).await, Err(TakeError::OwnedElsewhere(Slot::new(0))));
+        assert_eq!(take(&b, 9).await, Err(TakeError::NoSuchSlot(Slot::new(9))));
+        assert_eq!((a.renew().await.unwrap(), b.renew().await.unwrap()), (owns(&[0]), owns(&[1])));
+        assert_eq!(outcome(&a, &batch(0, &of_a, 1, reserves(7))).await, CommitOutcome::Committed);
+        assert_eq!(outcome(&b, &batch(1, &of_b, 1, reserves(7))).await, CommitOutcome::Committed);
+
+        bury(&b, a.node().unwrap()).await;
+        let late = batch(0, &of_a, 2, reserves(9));
+        assert_eq!(outcome(&a, &late).await, CommitOutcome::Fenced);
+        assert_eq!(a.renew().await.unwrap(), NodeRenewal::Dead);
+        assert_eq!(take(&a, 2).await, Err(TakeError::NodeGone));
+        let next = take(&b, 0).await.unwrap();
+        assert!(next.epoch > of_a.epoch);
+        assert_eq!(b.renew().await.unwrap(), owns(&[0, 1]));
+        assert_eq!(outcome(&a, &late).await, CommitOutcome::Fenced);
+        // It comes back as another node.
+        let a = a.join(&node("a")).await.unwrap();
+        assert_eq!(a.renew().await.unwrap(), owns(&[]));
+        assert_eq!(take(&a, 0).await, Err(TakeError::OwnedElsewhere(Slot::new(0))));
+        take(&a, 2).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_node_that_renews_is_not_declared_dead() {
+    each_way(async |address| {
+        let (a, b) = (joined(address, "a").await, joined(address, "b").await);
+        let dead = a.node().unwrap();
+        let mut seen = counter(&b, dead).await.unwrap();
+        let opened = take(&a, 0).await.unwrap();
+        let of_slot = batch(0, &opened, 1, reserves(7));
+        for write in 0..4 {
+            assert!(!b.bury(dead, seen).await.unwrap(), "{write}");
+            let now = counter(&b, dead).await.unwrap();
+            assert!(now > seen, "{write}: a take, a commit, a repeat and a renewal each add");
+            seen = now;
+            match write {
+                0 | 1 => assert_eq!(outcome(&a, &of_slot).await, CommitOutcome::Committed),
+                _ => assert_eq!(a.renew().await.unwrap(), owns(&[0])),
+            }
+        }
+        // A node that is dead itself declares none dead.
+        bury(&b, dead).await;
+        let seen = counter(&b, b.node().unwrap()).await.unwrap();
+        assert!(!a.bury(b.node().unwrap(), seen).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_label_is_of_one_node_at_a_time() {
+    let server = Server::start(&[]);
+    let a = joined(&server.address(), "a").await;
+    let JoinError::LabelInUse(row) = store(&server.address()).await.join(&node("a")).await.unwrap_err()
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (Some(row.id), &*row.address, row.slot_lease),
+        (a.node(), "https://a.example", Duration::from_secs(3))
+    );
+    let other = store(&server.address()).await;
+    assert!(other.bury(row.id, row.counter).await.unwrap(), "one that has not joined may, too");
+    other.join(&node("a")).await.unwrap();
+    assert_eq!(a.renew().await.unwrap(), NodeRenewal::Dead);
+}
+
+#[tokio::test]
+async fn a_slot_that_is_given_back_passes_with_the_list_of_what_was_held() {
+    let server = Server::start(&[]);
+    let (a, b) = (joined(&server.address(), "a").await, joined(&server.address(), "b").await);
+    let opened = take(&a, 0).await.unwrap();
+    let lock =
+        HeldWebLock { name: [1; 16], session: [2; 16], mode: Mode::Exclusive, token: FencingToken::new(7) };
+    let held = HeldList::new(vec![(scope(), vec![lock])]).unwrap();
+    let last = batch(0, &opened, 1, vec![Write::StoppedHolding { held: held.clone() }]);
+    assert_eq!(outcome(&a, &last).await, CommitOutcome::Committed);
+    assert_eq!((a.renew().await.unwrap(), outcome(&a, &last).await), (owns(&[]), CommitOutcome::Committed));
+    assert_eq!(take(&b, 0).await.unwrap().held, Some(held));
+    assert_eq!(outcome(&a, &last).await, CommitOutcome::Fenced);
+
+    let opened = take(&a, 1).await.unwrap();
+    let last = batch(1, &opened, 1, vec![Write::StoppedClean]);
+    assert_eq!(outcome(&a, &last).await, CommitOutcome::Committed);
+    assert!(take(&b, 1).await.unwrap().clean);
+    a.leave().await.unwrap();
+    assert_eq!(b.look().await.unwrap().0.len(), 1);
+}
+
+#[tokio::test]
+async fn a_fleet_gives_no_slot_to_a_process_that_is_no_node() {
+    let server = Server::start(&[]);
+    let single = store(&server.address()).await;
+    let opened = take(&single, 0).await.unwrap();
+    let a = joined(&server.address(), "a").await;
+    assert_eq!(take(&single, 1).await, Err(TakeError::IsOfFleet));
+    // What it took before is free for nodes: such a process renews nothing.
+    take(&a, 0).await.unwrap();
+    assert_eq!(outcome(&single, &batch(0, &opened, 1, reserves(7))).await, CommitOutcome::Fenced);
+    a.leave().await.unwrap();
+    take(&single, 0).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_many_nodes_that_take_a_free_slot_at_once_one_has_it() {
+    let server = Server::start(&[]);
+    let mut nodes = Vec::new();
+    for nth in 0..6 {
+        nodes.push(Arc::new(joined(&server.address(), &format!("{nth}")).await));
+    }
+    for slot in 0..SLOTS {
+        let takes: Vec<_> = nodes
+            .iter()
+            .map(|node| {
+                let node = node.clone();
+                tokio::spawn(async move { take(&node, slot).await })
+            })
+            .collect();
+        let mut taken = 0;
+        for take in takes {
+            match take.await.unwrap() {
+                Ok(_) => taken += 1,
+                Err(error) => assert_eq!(error, TakeError::OwnedElsewhere(Slot::new(slot))),
+            }
+        }
+        assert_eq!(taken, 1, "slot {slot}");
+    }
+}
+
+/// A commit and a burial meet: either the node lives, or the commit has not come about.
+#[tokio::test]
+async fn a_commit_that_meets_a_burial_is_kept_only_if_the_node_lives() {
+    let server = Server::start(&[]);
+    let judge = Arc::new(joined(&server.address(), "judge").await);
+    let (mut dead, mut alive) = (0, 0);
+    for round in 0..60 {
+        let a = Arc::new(joined(&server.address(), "a").await);
+        let opened = take(&a, 0).await.unwrap();
+        let (id, seen) = (a.node().unwrap(), counter(&judge, a.node().unwrap()).await.unwrap());
+        let next = batch(0, &opened, 1, reserves(round + 1));
+        let burial = tokio::spawn({
+            let judge = judge.clone();
+            async move { judge.bury(id, seen).await.unwrap() }
+        });
+        let commit = outcome(&a, &next).await;
+        match (burial.await.unwrap(), commit) {
+            (true, CommitOutcome::Fenced) => dead += 1,
+            (false, CommitOutcome::Committed) => alive += 1,
+            both => panic!("{both:?} in round {round}"),
+        }
+        bury(&judge, id).await;
+    }
+    assert_eq!(dead + alive, 60);
+}
+
+#[tokio::test]
+async fn a_field_of_a_node_that_is_out_of_its_range_is_named() {
+    let server = Server::start(&[]);
+    for (wrong, field) in [
+        (NewNode { label: "".into(), ..node("a") }, "label"),
+        (NewNode { label: "x".repeat(257).into(), ..node("a") }, "label"),
+        (NewNode { address: "x".repeat(2049).into(), ..node("a") }, "address"),
+        (NewNode { slot_lease: Duration::from_millis(99), ..node("a") }, "slot_lease"),
+        (NewNode { slot_lease: Duration::from_secs(601), ..node("a") }, "slot_lease"),
+    ] {
+        let error = store(&server.address()).await.join(&wrong).await.unwrap_err();
+        assert!(matches!(error, JoinError::Field { field: found, .. } if found == field), "{error}");
+    }
+}
