@@ -94,16 +94,16 @@ pub enum JoinError {
 /// let at = Duration::from_millis;
 /// let mut stillness = Stillness::default();
 /// for ms in [0, 250, 500] {
-///     stillness.polled(at(ms), 7);
+///     stillness.polled(at(ms), at(ms + 10), 7);
 /// }
-/// assert_eq!(stillness.lasts(), at(500));
+/// assert_eq!(stillness.lasts(), at(480));
 /// // An outage of the store is no stillness of the node.
-/// stillness.polled(at(60_000), 7);
-/// assert_eq!(stillness.lasts(), at(1000));
+/// stillness.polled(at(60_000), at(60_010), 7);
+/// assert_eq!(stillness.lasts(), at(980));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stillness {
-    /// When the last poll was answered, and the counter of then.
+    /// When the last poll was answered, and its counter.
     last: Option<(Duration, u64)>,
     lasts: Duration,
 }
@@ -113,13 +113,15 @@ pub struct Stillness {
 const CREDIT: Duration = Duration::from_millis(500);
 
 impl Stillness {
-    /// A poll that was sent at this instant, by a clock that never goes back, has found this counter.
-    pub fn polled(&mut self, at: Duration, counter: u64) {
+    /// A poll has found this counter, and was sent and answered at these instants of a clock that never goes
+    /// back. The counter was read at some instant between them: what counts is the time from the answer of
+    /// the poll before to the sending of this one.
+    pub fn polled(&mut self, sent: Duration, answered: Duration, counter: u64) {
         self.lasts = match self.last {
-            Some((last, known)) if known == counter => self.lasts + at.saturating_sub(last).min(CREDIT),
+            Some((last, known)) if known == counter => self.lasts + sent.saturating_sub(last).min(CREDIT),
             _ => Duration::ZERO,
         };
-        self.last = Some((at, counter));
+        self.last = Some((answered, counter));
     }
 
     /// How long it has stood still at least.
@@ -166,15 +168,21 @@ mod tests {
         for (ms, counter, lasts) in
             [(0, 1, 0), (100, 1, 100), (10_000, 1, 600), (10_250, 1, 850), (10_500, 2, 0), (10_600, 2, 100)]
         {
-            stillness.polled(at(ms), counter);
+            stillness.polled(at(ms), at(ms), counter);
             assert_eq!((stillness.lasts(), stillness.counter()), (at(lasts), Some(counter)), "{ms}");
         }
     }
 
     #[test]
-    fn a_clock_that_stands_adds_nothing() {
+    fn a_poll_that_is_answered_late_adds_nothing_that_it_cannot_know() {
         let mut stillness = Stillness::default();
-        (0..10).for_each(|_| stillness.polled(at(7), 1));
-        assert_eq!(stillness.lasts(), at(0));
+        stillness.polled(at(0), at(10), 6);
+        // The node has renewed at 500, before this one was read.
+        stillness.polled(at(20), at(510), 7);
+        stillness.polled(at(520), at(530), 7);
+        assert_eq!(stillness.lasts(), at(10));
+        stillness.polled(at(600), at(1600), 7);
+        stillness.polled(at(1500), at(1610), 7);
+        assert_eq!(stillness.lasts(), at(80));
     }
 }

@@ -182,6 +182,56 @@ async fn a_slot_that_is_given_back_passes_with_the_list_of_what_was_held() {
 }
 
 #[tokio::test]
+async fn what_a_dead_life_of_a_node_took_it_writes_no_more_in_the_next() {
+    let server = Server::start(&[]);
+    let (a, b) = (joined(&server.address(), "a").await, joined(&server.address(), "b").await);
+    let opened = take(&a, 0).await.unwrap();
+    bury(&b, a.node().unwrap()).await;
+    let a = a.join(&node("a")).await.unwrap();
+    assert_eq!(outcome(&a, &batch(0, &opened, 1, reserves(7))).await, CommitOutcome::Fenced);
+    // Nor what it took without a node.
+    let single = store(&server.address()).await;
+    a.leave().await.unwrap();
+    b.leave().await.unwrap();
+    let opened = take(&single, 1).await.unwrap();
+    assert_eq!(outcome(&single, &batch(1, &opened, 1, reserves(7))).await, CommitOutcome::Committed);
+    let single = single.join(&node("c")).await.unwrap();
+    assert_eq!(outcome(&single, &batch(1, &opened, 2, reserves(9))).await, CommitOutcome::Fenced);
+}
+
+#[tokio::test]
+async fn a_take_without_a_node_that_waited_while_one_joined_takes_nothing() {
+    let server = Server::start(&[]);
+    let single = store(&server.address()).await;
+    let (mut admin, watcher) = (server.connect().await, server.connect().await);
+    let transaction = admin.transaction().await.unwrap();
+    transaction.execute("SELECT FROM lockhouse.slots WHERE slot = 0 FOR UPDATE", &[]).await.unwrap();
+    let waiting = tokio::spawn(async move { take(&single, 0).await });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    while watcher.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+    let a = joined(&server.address(), "a").await;
+    transaction
+        .execute("UPDATE lockhouse.slots SET owner = $1 WHERE slot = 0", &[&(a.node().unwrap().0 as i64)])
+        .await
+        .unwrap();
+    transaction.commit().await.unwrap();
+    assert_eq!(waiting.await.unwrap(), Err(TakeError::IsOfFleet));
+    assert_eq!(a.renew().await.unwrap(), owns(&[0]));
+}
+
+#[tokio::test]
+async fn a_take_that_comes_late_does_not_end_the_one_that_was_answered() {
+    let server = Server::start(&[]);
+    let a = joined(&server.address(), "a").await;
+    let opened = take(&a, 0).await.unwrap();
+    let late = server.connect().await;
+    let sql = "SELECT verdict FROM lockhouse.take(1000, 0, 2, $1, $2)";
+    let (node, seen) = (a.node().unwrap().0 as i64, opened.epoch as i64 - 1);
+    assert_eq!(late.query_one(sql, &[&node, &seen]).await.unwrap().get::<_, i32>(0), 4);
+    assert_eq!(outcome(&a, &batch(0, &opened, 1, reserves(7))).await, CommitOutcome::Committed);
+}
+
+#[tokio::test]
 async fn a_fleet_gives_no_slot_to_a_process_that_is_no_node() {
     let server = Server::start(&[]);
     let single = store(&server.address()).await;
@@ -191,6 +241,7 @@ async fn a_fleet_gives_no_slot_to_a_process_that_is_no_node() {
     // What it took before is free for nodes: such a process renews nothing.
     take(&a, 0).await.unwrap();
     assert_eq!(outcome(&single, &batch(0, &opened, 1, reserves(7))).await, CommitOutcome::Fenced);
+    assert_eq!(single.renew().await.unwrap(), NodeRenewal::Dead, "it is no node");
     a.leave().await.unwrap();
     take(&single, 0).await.unwrap();
 }

@@ -98,7 +98,8 @@ impl Port {
 
     /// A snapshot that is to come is asked for that name: if a list says that it is held, it shows that.
     pub fn name_comes_up(&self, name: Name<'_>) {
-        self.bucket.0.with(|state| state.hold_what_is_listed_under(&[name]));
+        let now = self.bucket.0.environment.clock.stamp();
+        self.bucket.0.with(|state| state.name_comes_up(now, name));
     }
 
     /// Answers a command that was not even carried out.

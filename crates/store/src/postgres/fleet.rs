@@ -25,7 +25,7 @@ impl FleetStatements {
     pub(crate) fn of(quoted: &str) -> Self {
         Self {
             join: format!("SELECT * FROM {quoted}.join_fleet($1, $2, $3, $4, $5)"),
-            leave: format!("DELETE FROM {quoted}.nodes WHERE incarnation = $1"),
+            leave: format!("SELECT {quoted}.leave($1, $2)"),
             bury: format!("SELECT {quoted}.bury($1, $2, $3, $4)"),
             nodes: format!("SELECT * FROM {quoted}.nodes ORDER BY label"),
             slots: format!("SELECT slot, epoch, owner FROM {quoted}.slots ORDER BY slot"),
@@ -74,13 +74,16 @@ impl PostgresStore {
         self.node
     }
 
-    /// Renews as every commit does, without one.
+    /// Renews as every commit does, without one. A process that has not joined is no node that lives.
     ///
     /// # Errors
     ///
     /// [`Fatal`].
     pub async fn renew(&self) -> Result<NodeRenewal, Fatal> {
         self.check()?;
+        if self.node.is_none() {
+            return Ok(NodeRenewal::Dead);
+        }
         Ok(self.send(&[]).await?.1)
     }
 
@@ -91,8 +94,9 @@ impl PostgresStore {
     /// [`JoinError`]: the store cannot be read at the moment, or not any more.
     pub async fn look(&self) -> Result<(Vec<NodeRow>, Vec<SlotRow>), JoinError> {
         self.check()?;
-        let nodes = self.ask(&self.fleet.nodes, &[]).await?;
+        // In this order, so that a node that joins and takes a slot in between has a row.
         let slots = self.ask(&self.fleet.slots, &[]).await?;
+        let nodes = self.ask(&self.fleet.nodes, &[]).await?;
         let nodes: Result<_, String> = nodes.iter().map(node_row).collect();
         let slots: Result<_, String> = slots.iter().map(slot_row).collect();
         Ok((nodes.map_err(|why| self.damaged(why))?, slots.map_err(|why| self.damaged(why))?))
@@ -115,15 +119,17 @@ impl PostgresStore {
         Ok(row.try_get(0).map_err(|error| self.damaged(error.to_string()))?)
     }
 
-    /// Leaves the fleet: every slot that the node still has is free.
+    /// Leaves the fleet: every slot that the node still has is free. The caller has to have stopped granting
+    /// before, and must not go on after an error either.
     ///
     /// # Errors
     ///
-    /// [`JoinError`]. It may have come about nevertheless.
+    /// [`JoinError`]. It may have come about nevertheless, or may yet.
     pub async fn leave(&self) -> Result<(), JoinError> {
         self.check()?;
         let Some(own) = self.node.map(|node| bits(node.0)) else { return Ok(()) };
-        self.ask(&self.fleet.leave, &[(&own, Type::INT8)]).await.map(drop)
+        let lock_ms = self.lock_ms();
+        self.ask(&self.fleet.leave, &[(&lock_ms, Type::INT4), (&own, Type::INT8)]).await.map(drop)
     }
 
     /// The rows of a statement over the connection for loads.

@@ -105,6 +105,7 @@ struct Unsettled {
 struct Statements {
     commit: String,
     take: String,
+    epoch: String,
     marks: String,
     rows: String,
     /// Whether a slot is still that of an epoch and a writer.
@@ -341,8 +342,17 @@ impl PostgresStore {
         let mut connection = self.loads.lock().await;
         let (lock_ms, number, writer) = (self.lock_ms(), i32::from(slot.get()), bits(writer.0));
         let node = self.node.map(|node| bits(node.0));
-        let params: [Param<'_>; 4] =
-            [(&lock_ms, Type::INT4), (&number, Type::INT4), (&writer, Type::INT8), (&node, Type::INT8)];
+        let seen = match node {
+            Some(_) => Some(self.epoch_of(&mut connection, slot).await?),
+            None => None,
+        };
+        let params: [Param<'_>; 5] = [
+            (&lock_ms, Type::INT4),
+            (&number, Type::INT4),
+            (&writer, Type::INT8),
+            (&node, Type::INT8),
+            (&seen, Type::INT8),
+        ];
         let taken = connection.run(self.limit, &self.sql.take, &params).await;
         let rows = taken.map_err(|trouble| self.not_taken(trouble))?;
         let rows = rows.ok_or_else(|| self.away("the take was answered with a warning".into()))?;
@@ -351,6 +361,7 @@ impl PostgresStore {
             0 => {}
             1 => return Err(TakeError::NodeGone),
             2 => return Err(TakeError::OwnedElsewhere(slot)),
+            4 => return Err(self.away("the slot was taken meanwhile".into())),
             _ => return Err(TakeError::IsOfFleet),
         }
         let opened = load::opened(row).map_err(|why| self.damaged(why))?;
@@ -372,6 +383,16 @@ impl PostgresStore {
         };
         self.load(&mut connection, &self.sql.holds, &own, look).await?;
         if holds { Ok(opened) } else { Err(self.away("another writer took the slot meanwhile".into())) }
+    }
+
+    /// The epoch of a slot, so that a take that comes late finds another one.
+    async fn epoch_of(&self, connection: &mut LazyConnection, slot: Slot) -> Result<i64, TakeError> {
+        let number = i32::from(slot.get());
+        let rows = connection.run(self.limit, &self.sql.epoch, &[(&number, Type::INT4)]).await;
+        let rows = rows.map_err(|trouble| self.not_taken(trouble))?;
+        let rows = rows.ok_or_else(|| self.away("the answer came with a warning".into()))?;
+        let row = rows.first().ok_or(TakeError::NoSuchSlot(slot))?;
+        Ok(load::get(row, "epoch").map_err(|why| self.damaged(why))?)
     }
 
     /// Reads all rows of a query. A load that breaks off leaves its connection in the middle of them.
@@ -509,7 +530,8 @@ impl Statements {
         let params: Vec<String> = (1..=24).map(|number| format!("${number}")).collect();
         Self {
             commit: format!("SELECT outcome, expected FROM {quoted}.commit({})", params.join(", ")),
-            take: format!("SELECT * FROM {quoted}.take($1, $2, $3, $4)"),
+            take: format!("SELECT * FROM {quoted}.take($1, $2, $3, $4, $5)"),
+            epoch: format!("SELECT epoch FROM {quoted}.slots WHERE slot = $1"),
             marks: schema::of(quoted, schema::MARKS),
             rows: schema::of(quoted, schema::ROWS),
             holds: format!("SELECT slot FROM {quoted}.slots WHERE slot = $1 AND epoch = $2 AND writer = $3"),

@@ -109,7 +109,7 @@ impl State {
         let is_change = !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
         self.changes.is_due |= is_change;
         if self.absence.is_some() {
-            self.hold_what_is_listed(&command);
+            self.hold_what_is_listed(now, &command);
         }
         let checked = self.check_command(&command);
         let reserved = checked.and_then(|()| self.reserve_memory(|manager| most_bytes(manager, &command)));
@@ -142,9 +142,16 @@ impl State {
         Ok(outcome)
     }
 
+    /// The locks that are listed under that name are held from now on.
+    pub(crate) fn name_comes_up(&mut self, now: Now, name: Name<'_>) {
+        self.stamp(now);
+        self.hold_what_is_listed_under(&[name]);
+    }
+
     /// Names come up with that command: the locks that are listed under them are held from now on.
     #[cold]
-    pub(super) fn hold_what_is_listed(&mut self, command: &Command<'_>) {
+    pub(super) fn hold_what_is_listed(&mut self, now: Now, command: &Command<'_>) {
+        self.stamp(now);
         match command {
             Command::Request(request) => self.hold_what_is_listed_under(&[request.name]),
             Command::Reclaim(reclaim) => self.hold_what_is_listed_under(&[reclaim.name]),
@@ -158,7 +165,7 @@ impl State {
     }
 
     /// The locks that are listed under these names are held from now on.
-    pub(crate) fn hold_what_is_listed_under(&mut self, names: &[Name<'_>]) {
+    fn hold_what_is_listed_under(&mut self, names: &[Name<'_>]) {
         let (Some(absence), now) = (&mut self.absence, self.latest) else { return };
         for name in names {
             absence.name_comes_up(*name, |mode, token| self.manager.hold_absent(now, *name, mode, token));

@@ -93,7 +93,9 @@ impl House {
         let clock = options.new_clock();
         let mut restoring = Restoring::new(&clock, options.bounds.limits);
         let mut opened = store.take_slot(Slot::ONLY, writer, &mut |row| restoring.take(row)).await?;
-        let Restoring { mut buckets, mut marks, mark_rows, damage, now, .. } = restoring;
+        let Restoring { mut buckets, mut marks, mark_rows, damage, .. } = restoring;
+        // Until the take the former writer may have gone on.
+        let now = clock.now();
         if let Some(Damage { bucket, why }) = damage {
             return Err(OpenError::Damaged { bucket, why });
         }

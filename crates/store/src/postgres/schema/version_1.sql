@@ -189,9 +189,22 @@ BEGIN
 END
 $body$;
 
+-- A node leaves: every slot that it still has is free.
+CREATE FUNCTION {s}.leave(lock_ms integer, the_node bigint) RETURNS void LANGUAGE plpgsql
+SET search_path = {s}, pg_catalog, pg_temp
+AS $body$
+BEGIN
+    PERFORM begin_statement(lock_ms);
+    DELETE FROM nodes WHERE incarnation = the_node;
+END
+$body$;
+
 -- One row, unless there is no such slot. `verdict`: 0, the slot is taken; 1, the node was declared dead; 2, the
--- slot is another node's that lives; 3, it is a slot of a fleet, which takes no slot without a node.
-CREATE FUNCTION {s}.take(lock_ms integer, the_slot integer, the_writer bigint, the_node bigint)
+-- slot is another node's that lives; 3, it is a slot of a fleet, which takes no slot without a node; 4, the slot
+-- has another epoch than the one that was seen, as a take of before may come late.
+CREATE FUNCTION {s}.take(
+    lock_ms integer, the_slot integer, the_writer bigint, the_node bigint, seen_epoch bigint
+)
 RETURNS TABLE (
     verdict integer, key bytea, epoch bigint, clean boolean, restored boolean, longest_lease_ms bigint,
     tickets_since bigint, token_floor bigint, held bytea
@@ -203,17 +216,21 @@ AS $body$
 DECLARE
     v_held  bytea;
     v_owner bigint;
+    v_epoch bigint;
 BEGIN
     PERFORM begin_statement(lock_ms);
-    IF the_node IS NULL AND EXISTS (SELECT FROM nodes) THEN
-        verdict := 3;
-    ELSIF the_node IS NOT NULL AND NOT renew(the_node) THEN
+    IF the_node IS NOT NULL AND NOT renew(the_node) THEN
         verdict := 1;
     ELSE
-        -- The take uses the list of held web locks up.
-        SELECT slots.held, slots.owner INTO v_held, v_owner FROM slots WHERE slot = the_slot FOR UPDATE;
-        IF v_owner <> the_node AND EXISTS (SELECT FROM nodes WHERE incarnation = v_owner) THEN
+        -- The take uses the list of held web locks up. What is asked below is true once the row is locked.
+        SELECT slots.held, slots.owner, slots.epoch INTO v_held, v_owner, v_epoch
+        FROM slots WHERE slot = the_slot FOR UPDATE;
+        IF the_node IS NULL AND EXISTS (SELECT FROM nodes) THEN
+            verdict := 3;
+        ELSIF v_owner IS DISTINCT FROM the_node AND EXISTS (SELECT FROM nodes WHERE incarnation = v_owner) THEN
             verdict := 2;
+        ELSIF v_epoch <> seen_epoch THEN
+            verdict := 4;
         ELSE
             RETURN QUERY
                 UPDATE slots
@@ -272,6 +289,8 @@ BEGIN
         expected := v_state.last_seq + 1;
         IF v_state.slot IS NULL OR v_state.epoch = 0 OR v_state.epoch <> s_epoch[i]
             OR v_state.writer <> s_writer[i]
+            -- Another life of the process took it: the slot is free, or was taken without a node.
+            OR (v_state.owner IS DISTINCT FROM the_node AND NOT v_state.ended)
         THEN
             outcome := 1;
         ELSIF s_first[i] = 0 THEN
