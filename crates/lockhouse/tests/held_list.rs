@@ -375,6 +375,17 @@ async fn a_stolen_lock_is_of_its_thief_alone_after_a_stop() {
 }
 
 #[tokio::test]
+async fn a_steal_from_a_holder_that_is_away_tells_of_it() {
+    let (store, _) = stopped().await;
+    let life = Life::begin(&store).await;
+    let mut thief = life.session("thief");
+    let agent = thief.join().await;
+    let steal = NewRequest::new(agent, Name::new("n").unwrap(), Acquire::Steal);
+    let stolen = thief.port.steal(7, steal, true).unwrap();
+    assert_eq!((stolen.holders, &*stolen.first[0].label), (1, "(away since a restart)"));
+}
+
+#[tokio::test]
 async fn equal_names_of_two_buckets_are_listed_apart() {
     let store = MemoryStore::new().unwrap();
     let life = Life::begin(&store).await;

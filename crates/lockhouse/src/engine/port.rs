@@ -78,6 +78,8 @@ impl Port {
     #[must_use]
     pub fn steal(&self, tag: u64, request: NewRequest<'_>, spares: bool) -> Option<Stolen> {
         let name = request.name;
+        // The holders are looked at before the command is carried out.
+        self.name_comes_up(name);
         let mut stolen = Stolen::default();
         let fits = |manager: &LockManager<RandomState>| {
             stolen = Stolen {

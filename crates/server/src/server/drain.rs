@@ -19,7 +19,7 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
     let patience = Instant::now() + state.config.drain.max(LEAST_DRAIN);
     tracing::info!(drain = ?state.config.drain, "stopping: nothing is granted any more");
     state.stop_granting();
-    if state.house.store().is_none() || !state.house.takes_reclaims() {
+    if !state.house.takes_reclaims() {
         let released = async {
             while state.house.buckets().iter().any(lockhouse::Bucket::is_held_remotely) {
                 sleep(DRAIN_CHECK).await;

@@ -126,7 +126,7 @@ mod tests {
         for (address, expected) in [
             ("postgres://u@h/d", Some("with \\ and : and: more")),
             ("postgres://u@other/d", Some("any")),
-            ("postgres://nobody@h/d", None),
+            ("postgres://third@h/d", None),
             ("host=/var/run/postgresql user=sock", Some("et")),
             ("host=/run/x user=sock", None),
             ("host=/run/y user=sock", Some("y")),

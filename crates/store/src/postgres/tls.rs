@@ -19,8 +19,11 @@ pub(crate) fn connector(security: &Security) -> Result<Option<MakeRustlsConnect>
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match security {
         Security::Plain => return Ok(None),
-        Security::Unverified => Arc::new(Unverified(provider.clone())),
-        Security::Authority(roots) => Arc::new(AnyName(verifier(roots, &provider)?)),
+        Security::Unverified => Arc::new(Lenient { provider: provider.clone(), authority: None }),
+        Security::Authority(roots) => {
+            let authority = Some(verifier(roots, &provider)?);
+            Arc::new(Lenient { provider: provider.clone(), authority })
+        }
         Security::Full(roots) => verifier(roots, &provider)?,
     };
     let config = ClientConfig::builder_with_provider(provider)
@@ -61,50 +64,15 @@ fn unusable(file: Option<&str>, why: &dyn ToString) -> PostgresOpenError {
     }
 }
 
-/// Encrypts, and verifies nothing: `prefer` and `require`.
+/// Believes less strictly than a page would: any certificate, or one of these authorities for whatever name.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct Lenient {
+    provider: Arc<CryptoProvider>,
+    /// None for `prefer` and `require`, which verify nothing; that of the authorities for `verify-ca`.
+    authority: Option<Arc<dyn ServerCertVerifier>>,
 }
 
-/// Believes the authorities of another verifier, whatever name their certificate is for: `verify-ca`.
-#[derive(Debug)]
-struct AnyName(Arc<dyn ServerCertVerifier>);
-
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -113,7 +81,8 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.0.verify_server_cert(certificate, intermediates, name, ocsp, now) {
+        let Some(authority) = &self.authority else { return Ok(ServerCertVerified::assertion()) };
+        match authority.verify_server_cert(certificate, intermediates, name, ocsp, now) {
             // The name is looked at last, once the rest is verified.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -128,7 +97,7 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -137,10 +106,10 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -235,9 +235,6 @@ impl Shared {
         }
         let lease_ms = self.unknown_lease(&command);
         let submit = |state: &mut State| {
-            if state.absence.is_some() {
-                state.hold_what_is_listed(self.environment.clock.stamp(), &command);
-            }
             if !fits(state.manager()) {
                 return false;
             }

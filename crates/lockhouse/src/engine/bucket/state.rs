@@ -109,7 +109,7 @@ impl State {
         let is_change = !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
         self.changes.is_due |= is_change;
         if self.absence.is_some() {
-            self.hold_what_is_listed(now, &command);
+            self.hold_what_is_listed(&command);
         }
         let checked = self.check_command(&command);
         let reserved = checked.and_then(|()| self.reserve_memory(|manager| most_bytes(manager, &command)));
@@ -150,8 +150,7 @@ impl State {
 
     /// Names come up with that command: the locks that are listed under them are held from now on.
     #[cold]
-    pub(super) fn hold_what_is_listed(&mut self, now: Now, command: &Command<'_>) {
-        self.stamp(now);
+    fn hold_what_is_listed(&mut self, command: &Command<'_>) {
         match command {
             Command::Request(request) => self.hold_what_is_listed_under(&[request.name]),
             Command::Reclaim(reclaim) => self.hold_what_is_listed_under(&[reclaim.name]),
