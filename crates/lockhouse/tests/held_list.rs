@@ -375,7 +375,7 @@ async fn a_stolen_lock_is_of_its_thief_alone_after_a_stop() {
 }
 
 #[tokio::test]
-async fn a_steal_from_a_holder_that_is_away_tells_of_it() {
+async fn a_steal_from_a_holder_that_is_away_names_it() {
     let (store, _) = stopped().await;
     let life = Life::begin(&store).await;
     let mut thief = life.session("thief");
