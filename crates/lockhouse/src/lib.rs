@@ -25,11 +25,13 @@ mod claims;
 mod engine;
 mod error;
 pub mod fence;
+pub mod fleet;
 #[cfg(feature = "tower")]
 pub mod implicit;
 mod keyed_hash;
 mod location;
 mod loss;
+mod moment;
 mod name_arg;
 mod owners;
 #[cfg(feature = "remote")]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockhouse_core::Change;
+use sha2::{Digest, Sha256};
 
 use crate::{HeldList, StoreUnavailable};
 
@@ -25,6 +26,20 @@ impl Slot {
     /// The number itself.
     pub fn get(self) -> u16 {
         self.0
+    }
+
+    /// The slot of that bucket, of so many: SHA-256 over the lengths of its tenant and its name, 8 bytes each
+    /// with the highest first, each followed by the text itself; the first 8 bytes of the hash, modulo the
+    /// number of slots.
+    pub fn of(scope: &Scope, slots: u16) -> Self {
+        let mut hash = Sha256::new();
+        for part in [&scope.tenant, &scope.bucket] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        let hash = hash.finalize();
+        let first = hash.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
+        Self((first % u64::from(slots.max(1))) as u16)
     }
 }
 

@@ -2,11 +2,99 @@
 //! alone: each node adds to a counter of its own with all that it writes, and one whose counter stands still
 //! for its slot lease is declared dead by another one, in one write.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::{Fatal, Slot, StoreUnavailable};
+use crate::{CommitBatch, CommitOutcome, Fatal, Slot, Store, StoreFuture, StoreUnavailable};
+
+/// A fleet, as a process has it that is no node of it.
+pub trait Fleet: Send + Sync + fmt::Debug {
+    /// How many slots there are. The number never changes.
+    fn slots(&self) -> u16;
+
+    /// All nodes and slots at one moment of the call.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`]: the store cannot be read at the moment, or not any more.
+    fn look(&self) -> StoreFuture<'_, Result<FleetRows, JoinError>>;
+
+    /// Declares a node dead whose counter is still the one that was seen. False if it is not.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`]. It may have come about nevertheless.
+    fn bury(&self, dead: NodeId, seen: u64) -> StoreFuture<'_, Result<bool, JoinError>>;
+
+    /// Joins as a node, whose life lasts until it leaves or is declared dead. Then the process may join
+    /// again, as another one; what it still sends as the former one is not kept.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`]. If the answer was lost the label may be in use, by a node that does not live: it has to
+    /// be declared dead like any other.
+    ///
+    /// # Cancel safety
+    ///
+    /// As if the answer were lost.
+    fn join<'a>(&'a self, node: &'a NewNode) -> StoreFuture<'a, Result<Arc<dyn FleetStore>, JoinError>>;
+}
+
+/// The store of a fleet, as one node has it during its life. Only free slots are taken
+/// ([`take_slot`](Store::take_slot)), and every write renews.
+pub trait FleetStore: Store {
+    /// The number that the node has drawn.
+    fn id(&self) -> NodeId;
+
+    /// As [`commit`](Store::commit), of batches of any of the node's slots, or of none. Says also whether the
+    /// node lives.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`commit`](Store::commit).
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of [`commit`](Store::commit).
+    fn commit_and_renew(
+        &self,
+        batches: Vec<Arc<CommitBatch>>,
+    ) -> StoreFuture<'_, Result<(Vec<CommitOutcome>, NodeRenewal), Fatal>>;
+
+    /// As [`Fleet::look`].
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Fleet::look`].
+    fn look(&self) -> StoreFuture<'_, Result<FleetRows, JoinError>>;
+
+    /// As [`Fleet::bury`]. False, too, if this node was declared dead itself.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Fleet::bury`].
+    fn bury(&self, dead: NodeId, seen: u64) -> StoreFuture<'_, Result<bool, JoinError>>;
+
+    /// Leaves the fleet: every slot that the node still has is free. The caller has to have stopped granting
+    /// before, and must not go on after an error either.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`]. It may have come about nevertheless, or may yet.
+    fn leave(&self) -> StoreFuture<'_, Result<(), JoinError>>;
+}
+
+/// All rows of a fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FleetRows {
+    /// The nodes, by their labels.
+    pub nodes: Vec<NodeRow>,
+    /// The slots, in order.
+    pub slots: Vec<SlotRow>,
+}
 
 /// A random number that a node draws anew each time it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +109,8 @@ pub struct NewNode {
     pub address: Box<str>,
     /// How long its counter may stand still before it is declared dead.
     pub slot_lease: Duration,
+    /// A hash of the secret that the nodes share, by which another one is noticed.
+    pub secret_mark: [u8; 32],
 }
 
 /// A node that has joined, as the store has it.
@@ -34,6 +124,8 @@ pub struct NodeRow {
     pub address: Box<str>,
     /// How long its counter may stand still before it is declared dead.
     pub slot_lease: Duration,
+    /// A hash of the secret that the nodes share.
+    pub secret_mark: [u8; 32],
     /// Grows with all that it writes.
     pub counter: u64,
 }
@@ -47,6 +139,8 @@ pub struct SlotRow {
     pub epoch: u64,
     /// The node that took it last, unless it has given it back. The slot is free if that node has no row.
     pub owner: Option<NodeId>,
+    /// The slot lease of the node that took it last.
+    pub slot_lease: Duration,
 }
 
 /// The answer to a renewal.
@@ -77,6 +171,9 @@ pub enum JoinError {
         /// Its range.
         rule: &'static str,
     },
+    /// The store cannot be opened.
+    #[error("{0}")]
+    NotOpened(Box<str>),
     /// The store cannot be written at the moment.
     #[error(transparent)]
     Unavailable(#[from] StoreUnavailable),

@@ -50,7 +50,9 @@ pub use batch::{CommitBatch, CommitOutcome, MarkOf, Scope, Slot, TokenMark, Writ
 pub use error::{BackupError, Fatal, StoreUnavailable, TakeError};
 #[cfg(feature = "conformance")]
 pub use fault::{FaultCount, FaultStore, Faults};
-pub use fleet::{JoinError, NewNode, NodeId, NodeRenewal, NodeRow, SlotRow, Stillness};
+pub use fleet::{
+    Fleet, FleetRows, FleetStore, JoinError, NewNode, NodeId, NodeRenewal, NodeRow, SlotRow, Stillness,
+};
 pub use held_list::{HeldList, HeldWebLock};
 pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
 #[cfg(feature = "conformance")]
@@ -58,7 +60,7 @@ pub use memory::MemoryBackup;
 pub use memory::MemoryStore;
 pub use port::{Store, StoreFuture};
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresOpenError, PostgresOptions, PostgresStore};
+pub use postgres::{PostgresFleet, PostgresOpenError, PostgresOptions, PostgresStore};
 pub use recovered::{Opened, RecoveredRow, SecretKey};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{DatabaseFile, RestoreError, Restored, SqliteOpenError, SqliteStore, restore};

@@ -23,7 +23,7 @@ const SLOTS: u16 = 4;
 
 fn node(label: &str) -> NewNode {
     let address = format!("https://{label}.example").into();
-    NewNode { label: label.into(), address, slot_lease: Duration::from_secs(3) }
+    NewNode { label: label.into(), address, slot_lease: Duration::from_secs(3), secret_mark: [7; 32] }
 }
 
 async fn store(address: &str) -> PostgresStore {
@@ -67,7 +67,7 @@ fn owns(slots: &[u16]) -> NodeRenewal {
 
 /// The counter of that node, as others see it.
 async fn counter(by: &PostgresStore, of: NodeId) -> Option<u64> {
-    by.look().await.unwrap().0.iter().find(|node| node.id == of).map(|node| node.counter)
+    by.look().await.unwrap().nodes.iter().find(|node| node.id == of).map(|node| node.counter)
 }
 
 /// Declares the node dead, whatever its counter is.
@@ -178,7 +178,7 @@ async fn a_slot_that_is_given_back_passes_with_the_list_of_what_was_held() {
     assert_eq!(outcome(&a, &last).await, CommitOutcome::Committed);
     assert!(take(&b, 1).await.unwrap().clean);
     a.leave().await.unwrap();
-    assert_eq!(b.look().await.unwrap().0.len(), 1);
+    assert_eq!(b.look().await.unwrap().nodes.len(), 1);
 }
 
 #[tokio::test]

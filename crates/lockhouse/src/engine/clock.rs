@@ -106,6 +106,11 @@ impl ManualClock {
         self.tick();
     }
 
+    /// How far it was moved since 1970.
+    pub(crate) fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.0.ms.load(Ordering::Acquire))
+    }
+
     /// Moves time on in one step, as it looks to a process that stood still meanwhile: whatever ends by time
     /// lasts the longer for it.
     pub fn stand_still(&self, by: Duration) {

@@ -7,6 +7,7 @@ use lockhouse_core::Limits;
 use lockhouse_store::SecretKey;
 
 use crate::engine::clock::Clock;
+use crate::engine::commit::slot_lease::SlotLease;
 use crate::engine::commit::store_state::StoreStatus;
 use crate::engine::memory::{MemoryBudget, MemoryReservation};
 use crate::engine::ticket::Tickets;
@@ -23,6 +24,8 @@ pub(crate) struct Environment {
     pub(crate) store: Option<Arc<StoreStatus>>,
     /// None if web locks cannot be brought back after a restart.
     pub(crate) tickets: Option<Tickets>,
+    /// Whether the node of a fleet may speak whose house it is.
+    pub(crate) lease: Option<Arc<SlotLease>>,
     /// The key that secrets are derived from. Without a store it is made with the first secret.
     secret_key: OnceLock<KeyedHash>,
 }
@@ -41,7 +44,7 @@ pub(crate) struct Bounds {
 impl Environment {
     /// Without a store.
     pub(crate) fn in_memory(bounds: Bounds, clock: Clock) -> Self {
-        Self { bounds, clock, store: None, tickets: None, secret_key: OnceLock::new() }
+        Self { bounds, clock, store: None, tickets: None, lease: None, secret_key: OnceLock::new() }
     }
 
     /// Over a store, which keeps the key.
@@ -53,7 +56,13 @@ impl Environment {
         secret_key: &SecretKey,
     ) -> Self {
         let secret_key = KeyedHash::new(secret_key.as_bytes()).into();
-        Self { bounds, clock, store: Some(store), tickets, secret_key }
+        Self { bounds, clock, store: Some(store), tickets, lease: None, secret_key }
+    }
+
+    /// Of a house that may speak as long as the node of a fleet may.
+    pub(crate) fn under(mut self, lease: Option<Arc<SlotLease>>) -> Self {
+        self.lease = lease;
+        self
     }
 
     /// The key that secrets are derived from.

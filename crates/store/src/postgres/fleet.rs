@@ -1,16 +1,23 @@
 //! The store as a node of a fleet has it.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::PostgresStore;
 use super::connection::Param;
-use super::error::Trouble;
+use super::error::{PostgresOpenError, Trouble};
 use super::load::{get, text};
+use super::{PostgresOptions, PostgresStore};
 use crate::values::{bits, number};
-use crate::{Fatal, JoinError, NewNode, NodeId, NodeRenewal, NodeRow, Slot, SlotRow, StoreUnavailable};
+use crate::{
+    CommitBatch, CommitOutcome, Fatal, Fleet, FleetRows, FleetStore, JoinError, NewNode, NodeId, NodeRenewal,
+    NodeRow, Slot, SlotRow, StoreFuture, StoreUnavailable,
+};
 
 /// The statements of nodes.
 pub(crate) struct FleetStatements {
@@ -24,11 +31,11 @@ pub(crate) struct FleetStatements {
 impl FleetStatements {
     pub(crate) fn of(quoted: &str) -> Self {
         Self {
-            join: format!("SELECT * FROM {quoted}.join_fleet($1, $2, $3, $4, $5)"),
+            join: format!("SELECT * FROM {quoted}.join_fleet($1, $2, $3, $4, $5, $6)"),
             leave: format!("SELECT {quoted}.leave($1, $2)"),
             bury: format!("SELECT {quoted}.bury($1, $2, $3, $4)"),
             nodes: format!("SELECT * FROM {quoted}.nodes ORDER BY label"),
-            slots: format!("SELECT slot, epoch, owner FROM {quoted}.slots ORDER BY slot"),
+            slots: format!("SELECT slot, epoch, owner, slot_lease_ms FROM {quoted}.slots ORDER BY slot"),
         }
     }
 }
@@ -52,12 +59,14 @@ impl PostgresStore {
         let (lock_ms, incarnation) = (self.lock_ms(), bits(id));
         let (label, address) = (node.label.as_bytes(), node.address.as_bytes());
         let lease_ms = millis(node.slot_lease);
-        let params: [Param<'_>; 5] = [
+        let mark = &node.secret_mark[..];
+        let params: [Param<'_>; 6] = [
             (&lock_ms, Type::INT4),
             (&incarnation, Type::INT8),
             (&label, Type::BYTEA),
             (&address, Type::BYTEA),
             (&lease_ms, Type::INT8),
+            (&mark, Type::BYTEA),
         ];
         let rows = self.ask(&self.fleet.join, &params).await?;
         let row = rows.first().ok_or_else(|| away("no answer to a join".to_owned()))?;
@@ -92,14 +101,16 @@ impl PostgresStore {
     /// # Errors
     ///
     /// [`JoinError`]: the store cannot be read at the moment, or not any more.
-    pub async fn look(&self) -> Result<(Vec<NodeRow>, Vec<SlotRow>), JoinError> {
+    pub async fn look(&self) -> Result<FleetRows, JoinError> {
         self.check()?;
         // In this order, so that a node that joins and takes a slot in between has a row.
         let slots = self.ask(&self.fleet.slots, &[]).await?;
         let nodes = self.ask(&self.fleet.nodes, &[]).await?;
         let nodes: Result<_, String> = nodes.iter().map(node_row).collect();
         let slots: Result<_, String> = slots.iter().map(slot_row).collect();
-        Ok((nodes.map_err(|why| self.damaged(why))?, slots.map_err(|why| self.damaged(why))?))
+        let (nodes, slots) =
+            (nodes.map_err(|why| self.damaged(why))?, slots.map_err(|why| self.damaged(why))?);
+        Ok(FleetRows { nodes, slots })
     }
 
     /// Declares a node dead whose counter is still the one that was seen. False if it is not, or if this node
@@ -145,12 +156,110 @@ impl PostgresStore {
     }
 }
 
+impl FleetStore for PostgresStore {
+    fn id(&self) -> NodeId {
+        self.node.expect("only a store that has joined is given out as one of a node")
+    }
+
+    fn commit_and_renew(
+        &self,
+        batches: Vec<Arc<CommitBatch>>,
+    ) -> StoreFuture<'_, Result<(Vec<CommitOutcome>, NodeRenewal), Fatal>> {
+        Box::pin(self.commit_fairly(batches))
+    }
+
+    fn look(&self) -> StoreFuture<'_, Result<FleetRows, JoinError>> {
+        Box::pin(Self::look(self))
+    }
+
+    fn bury(&self, dead: NodeId, seen: u64) -> StoreFuture<'_, Result<bool, JoinError>> {
+        Box::pin(Self::bury(self, dead, seen))
+    }
+
+    fn leave(&self) -> StoreFuture<'_, Result<(), JoinError>> {
+        Box::pin(Self::leave(self))
+    }
+}
+
+/// A fleet in a schema of PostgreSQL.
+///
+/// Each life of a node has a [`PostgresStore`] of its own.
+pub struct PostgresFleet {
+    address: Box<str>,
+    options: PostgresOptions,
+    /// Opened, and not joined.
+    outside: Arc<PostgresStore>,
+    /// As `outside`, for the first that joins: it was opened at the start, so that its faults show there.
+    first: Mutex<Option<PostgresStore>>,
+}
+
+impl PostgresFleet {
+    /// Opens the fleet at an address, as [`PostgresStore::open`] does.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`PostgresStore::open`].
+    ///
+    /// # Panics
+    ///
+    /// As [`PostgresStore::open`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
+        let outside = Arc::new(PostgresStore::open(address, options.clone()).await?);
+        let first = Mutex::new(Some(PostgresStore::open(address, options.clone()).await?));
+        Ok(Self { address: address.into(), options, outside, first })
+    }
+
+    async fn join(&self, node: &NewNode) -> Result<Arc<dyn FleetStore>, JoinError> {
+        let first = self.first.lock().take();
+        let store = match first {
+            Some(first) => first,
+            None => PostgresStore::open(&self.address, self.options.clone())
+                .await
+                .map_err(|error| JoinError::NotOpened(error.to_string().into()))?,
+        };
+        Ok(Arc::new(store.join(node).await?))
+    }
+}
+
+impl Fleet for PostgresFleet {
+    fn slots(&self) -> u16 {
+        self.options.slots
+    }
+
+    fn look(&self) -> StoreFuture<'_, Result<FleetRows, JoinError>> {
+        Box::pin(self.outside.look())
+    }
+
+    fn bury(&self, dead: NodeId, seen: u64) -> StoreFuture<'_, Result<bool, JoinError>> {
+        Box::pin(self.outside.bury(dead, seen))
+    }
+
+    fn join<'a>(&'a self, node: &'a NewNode) -> StoreFuture<'a, Result<Arc<dyn FleetStore>, JoinError>> {
+        Box::pin(self.join(node))
+    }
+}
+
+impl fmt::Debug for PostgresFleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresFleet").field("outside", &self.outside).finish_non_exhaustive()
+    }
+}
+
+fn mark(bytes: &[u8]) -> Result<[u8; 32], String> {
+    bytes.try_into().map_err(|_| format!("a mark of {} bytes, not 32", bytes.len()))
+}
+
 fn node_row(row: &Row) -> Result<NodeRow, String> {
     Ok(NodeRow {
         id: NodeId(number(get(row, "incarnation")?)),
         label: text(row, "label")?,
         address: text(row, "address")?,
         slot_lease: Duration::from_millis(number(get(row, "slot_lease_ms")?)),
+        secret_mark: mark(get(row, "secret_mark")?)?,
         counter: number(get(row, "counter")?),
     })
 }
@@ -160,6 +269,7 @@ fn slot_row(row: &Row) -> Result<SlotRow, String> {
         slot: slot(get(row, "slot")?)?,
         epoch: number(get(row, "epoch")?),
         owner: get::<Option<i64>>(row, "owner")?.map(|owner| NodeId(number(owner))),
+        slot_lease: Duration::from_millis(number(get(row, "slot_lease_ms")?)),
     })
 }
 

@@ -34,6 +34,7 @@ use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::Type;
 
 pub use error::PostgresOpenError;
+pub use fleet::PostgresFleet;
 
 use crate::values::bits;
 use crate::{
@@ -285,10 +286,13 @@ impl PostgresStore {
     }
 
     /// The outcomes. A batch that an earlier sending may have brought into the schema is not refused.
-    async fn commit_all(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
+    async fn commit_all(
+        &self,
+        batches: &[Arc<CommitBatch>],
+    ) -> Result<(Vec<CommitOutcome>, NodeRenewal), Fatal> {
         // Noted before: the future may be dropped.
         let were_sent: Vec<bool> = batches.iter().map(|batch| self.note_sent(batch)).collect();
-        let (mut outcomes, _) = self.send(batches).await?;
+        let (mut outcomes, renewal) = self.send(batches).await?;
         // Those that stay unknown are noted again behind later ones of their slot.
         for ((batch, outcome), was_sent) in batches.iter().zip(&mut outcomes).zip(were_sent).rev() {
             if was_sent && is_undone(outcome) {
@@ -300,7 +304,30 @@ impl PostgresStore {
                 self.unsettled.lock().remove(&batch.slot);
             }
         }
-        Ok(outcomes)
+        Ok((outcomes, renewal))
+    }
+
+    /// As [`commit_all`](Self::commit_all). Where the space suffices for no more than a part of the batches
+    /// each is tried alone, so that one that is too large does not decide about the others.
+    async fn commit_fairly(
+        &self,
+        batches: Vec<Arc<CommitBatch>>,
+    ) -> Result<(Vec<CommitOutcome>, NodeRenewal), Fatal> {
+        self.check()?;
+        let (outcomes, renewal) = self.commit_all(&batches).await?;
+        let lacks_space = |outcome: &CommitOutcome| {
+            matches!(outcome, CommitOutcome::Refused(StoreUnavailable::NoSpace { .. }))
+        };
+        if batches.len() < 2 || !outcomes.iter().all(lacks_space) {
+            return Ok((outcomes, renewal));
+        }
+        let (mut alone, mut last) = (Vec::new(), renewal);
+        for batch in batches.chunks(1) {
+            let (outcomes, renewal) = self.commit_all(batch).await?;
+            alone.extend(outcomes);
+            last = renewal;
+        }
+        Ok((alone, last))
     }
 
     /// Notes that the batch is sent. Returns whether it was before, and is not settled since.
@@ -484,22 +511,7 @@ impl Store for PostgresStore {
     }
 
     fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
-        Box::pin(async move {
-            self.check()?;
-            let outcomes = self.commit_all(&batches).await?;
-            let lacks_space = |outcome: &CommitOutcome| {
-                matches!(outcome, CommitOutcome::Refused(StoreUnavailable::NoSpace { .. }))
-            };
-            if batches.len() == 1 || !outcomes.iter().all(lacks_space) {
-                return Ok(outcomes);
-            }
-            // One that is too large for the space that is left must not decide about the others.
-            let mut alone = Vec::new();
-            for batch in batches.chunks(1) {
-                alone.extend(self.commit_all(batch).await?);
-            }
-            Ok(alone)
-        })
+        Box::pin(async move { Ok(self.commit_fairly(batches).await?.0) })
     }
 
     fn backup(&self, _: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {

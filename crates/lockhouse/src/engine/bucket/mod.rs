@@ -27,6 +27,8 @@ use lockhouse_core::{Command, Instant, Outcome};
 use tokio::sync::watch;
 
 use crate::engine::bucket::shared::Shared;
+use crate::engine::commit::slot_lease::SlotLease;
+use crate::engine::commit::store_state::StoreState;
 use crate::engine::key::BucketKey;
 use crate::engine::memory::MemoryReservation;
 use crate::error::StoreError;
@@ -102,6 +104,36 @@ impl Bucket {
     /// Ends all grants: pending requests go on waiting, the rest is refused.
     pub fn close(&self) {
         self.0.handle(Command::Close);
+    }
+
+    /// Whether the node may speak whose house the bucket is in; none if it is no house of a fleet.
+    pub fn slot_lease(&self) -> Option<&Arc<SlotLease>> {
+        self.0.environment.lease.as_ref()
+    }
+
+    /// Waits until the house of the bucket has ended, as [`House::ended`](crate::House::ended) does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn ended(&self) -> StoreState {
+        match &self.0.environment.store {
+            Some(store) => store.ended().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until the store of its house cannot write, as [`House::unavailable`](crate::House::unavailable)
+    /// does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn store_unavailable(&self) -> StoreState {
+        match &self.0.environment.store {
+            Some(store) => store.not_serving().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Marked as changed after every command that may have changed something; snapshots and renewals are

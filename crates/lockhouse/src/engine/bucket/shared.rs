@@ -443,6 +443,11 @@ impl Shared {
         self.state.lock().loss()
     }
 
+    /// Whether remote agents may come back for locks that are not theirs again yet.
+    pub(crate) fn awaits_holders(self: &Arc<Self>) -> bool {
+        self.with(|state| state.awaits_holders())
+    }
+
     /// Whether a remote agent holds a web lock, or may come back for one.
     pub(crate) fn is_held_remotely(self: &Arc<Self>) -> bool {
         self.with(|state| state.is_held_remotely())

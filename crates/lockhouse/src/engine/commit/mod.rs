@@ -3,4 +3,5 @@
 pub(crate) mod commit_delay;
 pub(crate) mod outbox;
 pub(crate) mod pipeline;
+pub(crate) mod slot_lease;
 pub(crate) mod store_state;

@@ -79,6 +79,8 @@ pub(crate) enum Stop {
     Abandoned,
     /// The house is closed.
     Closed(LastWrite),
+    /// The slot is another node's: nothing that is left to send would be kept.
+    Lost,
 }
 
 /// What a closed house leaves in the store for the next start.
@@ -279,6 +281,17 @@ impl Pipeline {
         self.wake.notify_one();
     }
 
+    /// The slot, its epoch and its writer.
+    pub(crate) fn life(&self) -> String {
+        format!("{}-{}-{:016x}", self.slot.get(), self.epoch, self.writer.0)
+    }
+
+    /// Ends the task at once, whatever is left to send.
+    pub(crate) fn lose(&self) {
+        self.queue.lock().stop = Some(Stop::Lost);
+        self.wake.notify_one();
+    }
+
     /// The state of the store.
     pub(crate) fn status(&self) -> &StoreStatus {
         &self.status
@@ -333,6 +346,7 @@ impl Pipeline {
                 (queue.buckets.is_empty() && queue.loose.is_empty(), queue.stop.clone())
             };
             match stop {
+                Some(Stop::Lost) => return Err(Stop::Lost),
                 Some(stop) if is_empty => return Err(stop),
                 None if is_empty => {
                     woken.await;
@@ -447,7 +461,11 @@ impl Pipeline {
     }
 
     async fn finish(&self, next_seq: &mut u64, stop: Stop) -> StoreState {
-        let Stop::Closed(last) = stop else { return StoreState::Closed(Left::Unknown) };
+        let last = match stop {
+            Stop::Closed(last) => last,
+            Stop::Abandoned => return StoreState::Closed(Left::Unknown),
+            Stop::Lost => return StoreState::Fenced,
+        };
         let left = last.left();
         let write = match last {
             LastWrite::Clean => Some(Write::StoppedClean),

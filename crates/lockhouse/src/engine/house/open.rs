@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse_core::{Command, FencingToken, Instant, ReplayError};
 use lockhouse_store::{
@@ -9,7 +10,9 @@ use lockhouse_store::{
 };
 
 use crate::engine::absence::{AWAY, Absence, NameHasher};
+use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::pipeline::{LastWrite, Pipeline, Stop};
+use crate::engine::commit::slot_lease::SlotLease;
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
 use crate::engine::environment::Environment;
 use crate::engine::house::House;
@@ -21,6 +24,7 @@ use crate::engine::sync::spawn;
 use crate::engine::ticket::Tickets;
 use crate::error::StoreError;
 use crate::keyed_hash::KeyedHash;
+use crate::whole_millis::whole_millis;
 
 /// Why a house could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +52,27 @@ pub enum OpenError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     NoRandomness(String),
+}
+
+/// The right of a node of a fleet to serve a slot.
+#[derive(Debug)]
+pub(crate) struct SlotTenure {
+    pub(crate) slot: Slot,
+    /// Whether the node may speak.
+    pub(crate) lease: Arc<SlotLease>,
+    /// The epoch of the slot when it was decided to take it.
+    pub(crate) seen_epoch: u64,
+    /// How long its owner of that epoch may believe in its right, from the take.
+    pub(crate) wait: Duration,
+}
+
+impl SlotTenure {
+    /// How long the former owner may believe in its right, in milliseconds, if the take has led to this
+    /// epoch. If another take came between, nothing is known of that owner.
+    fn wait_ms(&self, epoch: u64) -> u64 {
+        let wait = if epoch == self.seen_epoch + 1 { self.wait } else { self.wait.max(self.lease.length()) };
+        whole_millis(wait)
+    }
 }
 
 impl House {
@@ -88,11 +113,29 @@ impl House {
     ///
     /// Outside a tokio runtime with time enabled, which then has to live as long as the house.
     pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
+        Self::open_as(store, options, None).await
+    }
+
+    /// Opens a house over a slot of a fleet, as a node has it.
+    pub(crate) async fn open_slot(
+        store: Arc<dyn Store>,
+        options: Options,
+        tenure: SlotTenure,
+    ) -> Result<Self, OpenError> {
+        Self::open_as(store, options, Some(tenure)).await
+    }
+
+    async fn open_as(
+        store: Arc<dyn Store>,
+        options: Options,
+        tenure: Option<SlotTenure>,
+    ) -> Result<Self, OpenError> {
+        let slot = tenure.as_ref().map_or(Slot::ONLY, |tenure| tenure.slot);
         let writer = getrandom::u64().map_err(|error| OpenError::NoRandomness(error.to_string()))?;
         let writer = WriterId(writer);
         let clock = options.new_clock();
         let mut restoring = Restoring::new(&clock, options.bounds.limits);
-        let mut opened = store.take_slot(Slot::ONLY, writer, &mut |row| restoring.take(row)).await?;
+        let mut opened = store.take_slot(slot, writer, &mut |row| restoring.take(row)).await?;
         let Restoring { mut buckets, mut marks, mark_rows, damage, .. } = restoring;
         // Until the take the former writer may have gone on.
         let now = clock.now();
@@ -108,7 +151,8 @@ impl House {
             // begins later, as it takes only tokens up to there.
             bucket.manager.continue_tokens_above(marks.above(&BucketKey::from(&*bucket.scope)));
         }
-        let recovery = Recovery::new(&mut opened, &mut buckets, now, &options);
+        let wait_ms = tenure.as_ref().map_or(0, |tenure| tenure.wait_ms(opened.epoch));
+        let recovery = Recovery::new(&mut opened, &mut buckets, now, &options, wait_ms);
         let mut first_writes = Vec::new();
         if options.lease_ms > 0 {
             first_writes.push(Write::LongestLease { ms: options.lease_ms });
@@ -119,10 +163,12 @@ impl House {
             first_writes.push(Write::MarksReplaced { marks: marks.all() });
         }
         let status = Arc::new(StoreStatus::new(options.store_timeout));
-        let pipeline = Arc::new(Pipeline::new(store, Slot::ONLY, opened.epoch, writer, status.clone()));
+        let pipeline = Arc::new(Pipeline::new(store, slot, opened.epoch, writer, status.clone()));
         let tickets = Tickets::new(opened.key.as_bytes(), opened.epoch, opened.tickets_since);
         let tickets = (!options.reclaims_nothing).then_some(tickets);
-        let environment = Environment::over_store(options.bounds(), clock, status, tickets, &opened.key);
+        let lease = tenure.map(|tenure| tenure.lease);
+        let environment =
+            Environment::over_store(options.bounds(), clock, status, tickets, &opened.key).under(lease);
         let house = Self::with(environment, Some(pipeline.clone()), recovery, marks);
         house.inner.live_by(&options);
         buckets.into_iter().for_each(|bucket| house.inner.add(bucket));
@@ -159,6 +205,23 @@ impl House {
         let Some(pipeline) = self.inner.pipeline() else { return StoreState::Closed(last.left()) };
         pipeline.stop(Stop::Closed(last));
         pipeline.status().ended().await
+    }
+
+    /// Ends a house whose slot is another node's: every lock is lost, and nothing is granted any more.
+    pub(crate) fn lose(&self) {
+        if let Some(pipeline) = self.inner.pipeline() {
+            pipeline.lose();
+        }
+    }
+
+    /// Whether remote holders of before may still come back for web locks.
+    pub fn waits_for_holders(&self) -> bool {
+        self.inner.recovers_new_buckets() || self.inner.buckets().iter().any(Shared::awaits_holders)
+    }
+
+    /// Names this life of a house over a store: no other life of any house of that store has the same name.
+    pub fn life(&self) -> Option<String> {
+        self.inner.pipeline().map(|pipeline| pipeline.life())
     }
 
     /// Whether remote holders of web locks may reclaim them after a restart.
@@ -219,8 +282,16 @@ impl House {
 
 impl Recovery {
     /// Begins it where it has to be. With a list of what was held at the last stop only those names wait.
-    fn new(opened: &mut Opened, buckets: &mut [Restored], now: Instant, options: &Options) -> Self {
+    /// `wait_ms` is how long the former writer may go on to renew leases after `now`.
+    fn new(
+        opened: &mut Opened,
+        buckets: &mut [Restored],
+        now: Instant,
+        options: &Options,
+        wait_ms: u64,
+    ) -> Self {
         let length_ms = opened.longest_lease_ms.max(options.lease_ms);
+        let length_ms = if length_ms > 0 { length_ms.saturating_add(wait_ms) } else { 0 };
         let until = now.plus_millis(length_ms);
         let mut count = 0;
         let ignores_list = options.always_recovers || options.reclaims_nothing || opened.restored;

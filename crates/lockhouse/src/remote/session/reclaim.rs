@@ -30,9 +30,10 @@ use lockhouse_core::FencingToken;
 use lockhouse_wire::{ClientCall, Reclaim, Ticket};
 
 use super::breach::ProtocolViolation;
-use super::lease::{Deadline, Moment};
+use super::lease::Deadline;
 use super::requests::{RequestEntry, SessionEnd, Stage};
 use super::state::State;
+use crate::moment::Moment;
 
 /// The proof of a lock for a later life of the server.
 #[derive(Debug)]

@@ -16,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::agents::AgentEntry;
 use super::breach::ProtocolViolation;
-use super::lease::{Deadline, Moment, SessionLease};
+use super::lease::{Deadline, SessionLease};
 use super::looks::Looks;
 use super::outbox::Outbox;
 use super::requests::{RequestEntry, SessionEnd};
 use super::status::ConnectionState;
 use crate::error::RequestError;
 use crate::loss::Loss;
+use crate::moment::Moment;
 use crate::remote::transport::socket::CLOSE_TIMEOUT;
 
 /// A connection that has been silent for so many heartbeats is given up, and the session resumed over another

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::backoff::Backoff;
-use super::lease::Moment;
 use super::state::{HangUp, Shared, State, Unwelcome};
+use crate::moment::Moment;
 use crate::remote::connection::Connection;
 use crate::remote::error::ConnectError;
 use crate::remote::http::api::Api;

@@ -8,6 +8,8 @@ CREATE TABLE {s}.slots (
     writer                  bigint  NOT NULL DEFAULT 0,
     -- The node that owns the slot, if its row is there still. A slot whose owner has no row is free.
     owner                   bigint,
+    -- That of the node that took the slot last.
+    slot_lease_ms           bigint  NOT NULL DEFAULT 0,
     last_seq                bigint  NOT NULL DEFAULT 0,
     ended                   boolean NOT NULL DEFAULT false,
     clean                   boolean NOT NULL DEFAULT true,
@@ -28,6 +30,8 @@ CREATE TABLE {s}.nodes (
     label         bytea  NOT NULL UNIQUE,
     address       bytea  NOT NULL,
     slot_lease_ms bigint NOT NULL,
+    -- A hash of the secret that the nodes share.
+    secret_mark   bytea  NOT NULL,
     counter       bigint NOT NULL DEFAULT 1
 ) WITH (fillfactor = 50);
 
@@ -155,17 +159,19 @@ $body$;
 
 -- A node joins; returns the row with its label, which is another one's if the label is in use.
 CREATE FUNCTION {s}.join_fleet(
-    lock_ms integer, the_node bigint, the_label bytea, the_address bytea, the_lease_ms bigint
+    lock_ms integer, the_node bigint, the_label bytea, the_address bytea, the_lease_ms bigint, the_mark bytea
 )
-RETURNS TABLE (incarnation bigint, label bytea, address bytea, slot_lease_ms bigint, counter bigint)
+RETURNS TABLE (
+    incarnation bigint, label bytea, address bytea, slot_lease_ms bigint, secret_mark bytea, counter bigint
+)
 LANGUAGE plpgsql
 SET search_path = {s}, pg_catalog, pg_temp
 AS $body$
 #variable_conflict use_column
 BEGIN
     PERFORM begin_statement(lock_ms);
-    INSERT INTO nodes (incarnation, label, address, slot_lease_ms)
-    VALUES (the_node, the_label, the_address, the_lease_ms)
+    INSERT INTO nodes (incarnation, label, address, slot_lease_ms, secret_mark)
+    VALUES (the_node, the_label, the_address, the_lease_ms, the_mark)
     ON CONFLICT (label) DO NOTHING;
     RETURN QUERY SELECT * FROM nodes WHERE label = the_label;
 END
@@ -235,6 +241,8 @@ BEGIN
             RETURN QUERY
                 UPDATE slots
                 SET epoch = slots.epoch + 1, writer = the_writer, owner = the_node, last_seq = 0,
+                    slot_lease_ms = coalesce(
+                        (SELECT nodes.slot_lease_ms FROM nodes WHERE incarnation = the_node), 0),
                     ended = false, held = NULL, longest_lease_ms = 0,
                     longest_lease_before_ms = greatest(slots.longest_lease_before_ms, slots.longest_lease_ms)
                 WHERE slot = the_slot

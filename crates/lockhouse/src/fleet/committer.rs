@@ -1,0 +1,181 @@
+//! The one commit that a node has under way, with what is ready of all its slots.
+//!
+//! ```text
+//!   house of a slot ─ pipeline ─ SlotStore ─┐
+//!   house of a slot ─ pipeline ─ SlotStore ─┼─▶ requests ─▶ one statement ─▶ the store
+//!   none, and nothing for a while ──────────┘                    │
+//!                                                                └─▶ SlotLease, slots that are owned
+//! ```
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lockhouse_store::{
+    BackupError, CommitBatch, CommitOutcome, Fatal, FleetStore, NodeRenewal, Opened, RecoveredRow, Slot,
+    Store, StoreFuture, TakeError, WriterId,
+};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+
+use crate::engine::commit::slot_lease::SlotLease;
+
+/// A commit takes no more sections once it has so many writes.
+const WRITES_PER_COMMIT: usize = 8192;
+
+/// A commit that a house asks for.
+struct Asked {
+    batches: Vec<Arc<CommitBatch>>,
+    reply: oneshot::Sender<Result<Vec<CommitOutcome>, Fatal>>,
+}
+
+/// The store of a node as the house of one slot has it.
+#[derive(Debug)]
+pub(super) struct SlotStore {
+    store: Arc<dyn FleetStore>,
+    asked: mpsc::UnboundedSender<Asked>,
+}
+
+/// The task that commits for all houses of a node during one life.
+pub(super) struct Committer {
+    store: Arc<dyn FleetStore>,
+    lease: Arc<SlotLease>,
+    /// How long the node may have nothing to commit before it renews.
+    idle: Duration,
+    asked: mpsc::UnboundedReceiver<Asked>,
+    heard: Arc<Heard>,
+}
+
+/// What the commits of a life have said of it.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// How many commits were sent.
+    sent: AtomicU64,
+    /// The slots that the node owns, and the number of the commit that said so.
+    owned: watch::Sender<(u64, Vec<Slot>)>,
+}
+
+/// Why no commit is sent in this life any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum LifeEnd {
+    /// The node was declared dead.
+    Dead,
+    /// The store can no longer be trusted.
+    Failed(Fatal),
+}
+
+impl Heard {
+    /// How many commits were sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Acquire)
+    }
+
+    /// The slots that the node owns, by the last commit that was confirmed, and the number of that.
+    pub(super) fn owned(&self) -> (u64, Vec<Slot>) {
+        self.owned.borrow().clone()
+    }
+}
+
+impl Committer {
+    /// The committer of a life, and the store for its houses.
+    pub(super) fn new(
+        store: Arc<dyn FleetStore>,
+        lease: Arc<SlotLease>,
+        idle: Duration,
+    ) -> (Self, Arc<SlotStore>) {
+        let (sender, asked) = mpsc::unbounded_channel();
+        let of_slots = Arc::new(SlotStore { store: store.clone(), asked: sender });
+        (Self { store, lease, idle, asked, heard: Arc::default() }, of_slots)
+    }
+
+    pub(super) fn heard(&self) -> Arc<Heard> {
+        self.heard.clone()
+    }
+
+    /// Commits and renews until the node is declared dead.
+    pub(super) async fn run(mut self) -> LifeEnd {
+        let mut last = Instant::now();
+        loop {
+            let mut asked = Vec::new();
+            if let Ok(Some(first)) = timeout_at(last + self.idle, self.asked.recv()).await {
+                asked.push(first);
+                self.gather(&mut asked);
+            }
+            last = Instant::now();
+            if let Err(end) = self.commit(asked).await {
+                return end;
+            }
+        }
+    }
+
+    /// Adds what is ready, up to a bound.
+    fn gather(&mut self, asked: &mut Vec<Asked>) {
+        let writes = |asked: &Asked| asked.batches.iter().map(|batch| batch.writes.len()).sum::<usize>();
+        let mut count: usize = asked.iter().map(writes).sum();
+        while count < WRITES_PER_COMMIT
+            && let Ok(next) = self.asked.try_recv()
+        {
+            count += writes(&next);
+            asked.push(next);
+        }
+    }
+
+    async fn commit(&self, asked: Vec<Asked>) -> Result<(), LifeEnd> {
+        let batches = asked.iter().flat_map(|asked| asked.batches.iter().cloned()).collect();
+        let number = self.heard.sent.fetch_add(1, Ordering::AcqRel) + 1;
+        let sent = self.lease.now();
+        let (outcomes, renewal) = match self.store.commit_and_renew(batches).await {
+            Ok(said) => said,
+            Err(fatal) => {
+                asked.into_iter().for_each(|asked| _ = asked.reply.send(Err(fatal.clone())));
+                return Err(LifeEnd::Failed(fatal));
+            }
+        };
+        let is_dead = renewal == NodeRenewal::Dead;
+        if let NodeRenewal::Owns(slots) = renewal {
+            // Before the answers, with which houses begin to speak of what is confirmed.
+            self.lease.confirm(sent);
+            self.heard.owned.send_replace((number, slots));
+        }
+        let mut outcomes = outcomes.into_iter();
+        for Asked { batches, reply } in asked {
+            let own = outcomes.by_ref().take(batches.len()).collect();
+            // A house that is gone does not wait for it.
+            _ = reply.send(Ok(own));
+        }
+        if is_dead { Err(LifeEnd::Dead) } else { Ok(()) }
+    }
+}
+
+impl Store for SlotStore {
+    fn take_slot<'a>(
+        &'a self,
+        slot: Slot,
+        writer: WriterId,
+        visit: &'a mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> StoreFuture<'a, Result<Opened, TakeError>> {
+        self.store.take_slot(slot, writer, visit)
+    }
+
+    fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
+        Box::pin(async move {
+            // The life is over once no committer takes it: then nothing of it is kept any more.
+            let fenced = vec![CommitOutcome::Fenced; batches.len()];
+            let (reply, answer) = oneshot::channel();
+            if self.asked.send(Asked { batches, reply }).is_err() {
+                return Ok(fenced);
+            }
+            answer.await.unwrap_or(Ok(fenced))
+        })
+    }
+
+    fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {
+        self.store.backup(to)
+    }
+
+    /// The other houses go on with it.
+    fn close(&self) -> StoreFuture<'_, Result<(), Fatal>> {
+        Box::pin(async { Ok(()) })
+    }
+}

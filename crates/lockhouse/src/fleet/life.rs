@@ -1,0 +1,417 @@
+//! The tasks of a node: it joins, polls, takes slots and gives them back, until it has left.
+//!
+//! ```text
+//!   join ─▶ life ─┬─ declared dead ─▶ every house is lost ─▶ join
+//!                 ├─ is to leave ───▶ every house is closed ─▶ leave ─▶ looks on
+//!                 └─ fails ─────────▶ every house is lost
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lockhouse_store::{Fleet, FleetRows, FleetStore, JoinError, NewNode, NodeId, NodeRow, Slot, Stillness};
+use parking_lot::Mutex;
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::committer::{Committer, Heard, LifeEnd, SlotStore};
+use super::membership::{Membership, Plan, Take};
+use super::node::{NodeError, NodeEvent, NodePhase, NotReleased, Peers};
+use super::options::NodeOptions;
+use super::slots::{SlotState, SlotTable};
+use crate::engine::commit::slot_lease::{NodeClock, SlotLease};
+use crate::engine::house::open::SlotTenure;
+use crate::{House, Left, StoreState};
+
+/// So many events are kept for a receiver that is slow.
+const EVENTS: usize = 1024;
+
+/// The pause before a node that was declared dead tries again to join.
+const REJOIN: Duration = Duration::from_millis(250);
+
+/// A node, as all its handles and tasks share it.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) fleet: Arc<dyn Fleet>,
+    peers: Arc<dyn Peers>,
+    pub(super) options: NodeOptions,
+    pub(super) table: SlotTable,
+    /// The rows that the last poll has found.
+    pub(super) rows: watch::Sender<Arc<FleetRows>>,
+    life: Mutex<Option<Arc<Life>>>,
+    pub(super) phase: watch::Sender<NodePhase>,
+    is_leaving: watch::Sender<bool>,
+    pub(super) events: broadcast::Sender<NodeEvent>,
+    /// Why the last poll was not answered.
+    away: Mutex<Option<String>>,
+    /// The place in the plan of the slot that is asked for next.
+    next_ask: AtomicUsize,
+}
+
+/// A node from its joining to its end.
+#[derive(Debug)]
+pub(super) struct Life {
+    pub(super) store: Arc<dyn FleetStore>,
+    of_slots: Arc<SlotStore>,
+    pub(super) lease: Arc<SlotLease>,
+    heard: Arc<Heard>,
+    /// Nothing is served in it any more.
+    is_over: AtomicBool,
+    /// A slot is asked for.
+    is_asking: AtomicBool,
+}
+
+/// How a life has ended.
+enum Ended {
+    Dead,
+    Left,
+    Failed(NodeError),
+}
+
+impl Inner {
+    pub(super) async fn start(
+        fleet: Arc<dyn Fleet>,
+        peers: Arc<dyn Peers>,
+        options: NodeOptions,
+    ) -> Result<Arc<Self>, NodeError> {
+        let table = SlotTable::new(fleet.slots());
+        let inner = Arc::new(Self {
+            fleet,
+            peers,
+            options,
+            table,
+            rows: watch::Sender::new(Arc::default()),
+            life: Mutex::default(),
+            phase: watch::Sender::new(NodePhase::Joining),
+            is_leaving: watch::Sender::new(false),
+            events: broadcast::Sender::new(EVENTS),
+            away: Mutex::default(),
+            next_ask: AtomicUsize::new(0),
+        });
+        let first = inner.join().await?;
+        tokio::spawn(inner.clone().run(first));
+        Ok(inner)
+    }
+
+    pub(super) fn life(&self) -> Option<Arc<Life>> {
+        self.life.lock().clone()
+    }
+
+    /// Why the store does not answer polls at the moment.
+    pub(super) fn store_away(&self) -> Option<String> {
+        self.away.lock().clone()
+    }
+
+    pub(super) fn begin_to_leave(&self) {
+        self.is_leaving.send_replace(true);
+    }
+
+    fn note(&self, event: NodeEvent) {
+        // Nothing listens where no log is kept.
+        _ = self.events.send(event);
+    }
+
+    async fn run(self: Arc<Self>, first: (Arc<Life>, Committer)) {
+        let mut next = Some(first);
+        while let Some((life, committer)) = next.take() {
+            *self.life.lock() = Some(life.clone());
+            self.phase.send_replace(NodePhase::Member);
+            self.note(NodeEvent::Joined);
+            let ended = self.live(&life, committer).await;
+            life.is_over.store(true, Ordering::Release);
+            *self.life.lock() = None;
+            for (_, house) in self.table.houses() {
+                house.lose();
+            }
+            match ended {
+                Ended::Dead => {
+                    self.note(NodeEvent::Dead);
+                    self.phase.send_replace(NodePhase::Joining);
+                    next = self.rejoin().await;
+                }
+                Ended::Left => {
+                    self.phase.send_replace(NodePhase::Left);
+                }
+                Ended::Failed(why) => {
+                    self.phase.send_replace(NodePhase::Failed(why));
+                    return;
+                }
+            }
+        }
+        self.look_on().await;
+    }
+
+    /// Joins anew. None if the node is to leave, or cannot be one any more.
+    async fn rejoin(&self) -> Option<(Arc<Life>, Committer)> {
+        let mut leaving = self.is_leaving.subscribe();
+        loop {
+            let joined = tokio::select! {
+                joined = self.join() => joined,
+                _ = leaving.wait_for(|leaving| *leaving) => {
+                    self.phase.send_replace(NodePhase::Left);
+                    return None;
+                }
+            };
+            match joined {
+                Ok(joined) => return Some(joined),
+                Err(NodeError::Join(JoinError::Unavailable(_) | JoinError::NotOpened(_))) => {
+                    sleep(REJOIN).await;
+                }
+                Err(why) => {
+                    self.phase.send_replace(NodePhase::Failed(why));
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Joins, once a former life of the same name is declared dead.
+    async fn join(&self) -> Result<(Arc<Life>, Committer), NodeError> {
+        let NodeOptions { label, address, secret_mark, timing, clock, .. } = &self.options;
+        let (label, address, slot_lease) = (label.clone(), address.clone(), timing.slot_lease);
+        let new = NewNode { label, address, slot_lease, secret_mark: *secret_mark };
+        let store = loop {
+            match self.fleet.join(&new).await {
+                Ok(store) => break store,
+                Err(JoinError::LabelInUse(former)) => self.outlive(former).await?,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let rows = store.look().await?;
+        let is_stranger = |node: &&NodeRow| node.secret_mark != *secret_mark;
+        if let Some(NodeRow { label, address, .. }) = rows.nodes.iter().find(is_stranger).cloned() {
+            // It is declared dead later if this does not come about.
+            _ = store.leave().await;
+            return Err(NodeError::OtherSecret { label, address });
+        }
+        let lease = Arc::new(SlotLease::new(NodeClock::new(clock.as_ref()), slot_lease));
+        let (committer, of_slots) = Committer::new(store.clone(), lease.clone(), timing.idle_commit);
+        let heard = committer.heard();
+        let (is_over, is_asking) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok((Arc::new(Life { store, of_slots, lease, heard, is_over, is_asking }), committer))
+    }
+
+    /// Waits until a node of our name stands still for its slot lease, and declares it dead.
+    ///
+    /// # Errors
+    ///
+    /// Its counter moves: it lives.
+    async fn outlive(&self, former: NodeRow) -> Result<(), NodeError> {
+        let clock = NodeClock::new(self.options.clock.as_ref());
+        let (mut stillness, mut polls) = (Stillness::default(), interval(self.options.timing.poll));
+        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            polls.tick().await;
+            let sent = clock.now();
+            let rows = self.fleet.look().await?;
+            let Some(node) = rows.nodes.into_iter().find(|node| node.id == former.id) else { return Ok(()) };
+            if node.counter != former.counter {
+                return Err(JoinError::LabelInUse(node).into());
+            }
+            stillness.polled(sent, clock.now(), node.counter);
+            if stillness.lasts() >= node.slot_lease {
+                self.fleet.bury(node.id, node.counter).await?;
+            }
+        }
+    }
+
+    /// Serves slots until the end of this life.
+    async fn live(self: &Arc<Self>, life: &Arc<Life>, committer: Committer) -> Ended {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(committer.run());
+        let mut leaving = self.is_leaving.subscribe();
+        let ended = tokio::select! {
+            end = committer_end(&mut tasks) => end,
+            never = self.watch(life) => match never {},
+            _ = leaving.wait_for(|leaving| *leaving) => Ended::Left,
+        };
+        if !matches!(ended, Ended::Left) {
+            return ended;
+        }
+        self.phase.send_replace(NodePhase::Leaving);
+        tokio::select! {
+            end = committer_end(&mut tasks) => end,
+            () = self.close_all() => {
+                // Whether it comes about or not: nothing is granted any more, and another node declares this
+                // one dead.
+                _ = life.store.leave().await;
+                Ended::Left
+            }
+        }
+    }
+
+    /// Polls, and does what follows from that.
+    async fn watch(self: &Arc<Self>, life: &Arc<Life>) -> std::convert::Infallible {
+        let mut membership = Membership::new(life.store.id(), self.options.timing.join_delay);
+        let mut polls = interval(self.options.timing.poll);
+        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            polls.tick().await;
+            let sent = life.lease.now();
+            let looked = life.store.look().await;
+            let Some(rows) = self.take_rows(looked) else { continue };
+            let is_served = |slot| self.table.is_or_was_served(slot, sent);
+            let plan = membership.polled((sent, life.lease.now()), &rows, is_served);
+            self.lose_what_is_not_owned(life);
+            self.carry_out(life, plan, &rows).await;
+        }
+    }
+
+    /// Takes note of what a poll has found.
+    fn take_rows(&self, looked: Result<FleetRows, JoinError>) -> Option<Arc<FleetRows>> {
+        let rows = match looked {
+            Ok(rows) => Arc::new(rows),
+            Err(why) => {
+                let why = why.to_string();
+                if self.away.lock().replace(why.clone()).is_none() {
+                    self.note(NodeEvent::StoreAway(why));
+                }
+                return None;
+            }
+        };
+        if self.away.lock().take().is_some() {
+            self.note(NodeEvent::StoreBack);
+        }
+        self.rows.send_replace(rows.clone());
+        self.table.notify();
+        Some(rows)
+    }
+
+    /// A commit has said which slots the node owns: the houses of others are lost.
+    fn lose_what_is_not_owned(&self, life: &Life) {
+        let (commit, owned) = life.heard.owned();
+        let strays = self.table.served_before(commit).into_iter().filter(|(slot, _)| !owned.contains(slot));
+        strays.for_each(|(_, house)| house.lose());
+    }
+
+    async fn carry_out(self: &Arc<Self>, life: &Arc<Life>, plan: Plan, rows: &FleetRows) {
+        for (dead, seen) in plan.bury {
+            // A mute node cannot know whether others, too, have stood still only as the store was away.
+            if life.lease.is_mute() {
+                break;
+            }
+            if let Ok(true) = life.store.bury(dead, seen).await {
+                let label = rows.nodes.iter().find(|node| node.id == dead).map(|node| node.label.clone());
+                self.note(NodeEvent::Buried(label.unwrap_or_default()));
+            }
+        }
+        let now = life.lease.now();
+        let is_away = |state: &SlotState| matches!(state, SlotState::Away);
+        let begins = |take: &Take| self.table.change(take.slot, now, is_away, SlotState::Opening);
+        let takes: Vec<Take> = plan.take.into_iter().filter(begins).collect();
+        if !takes.is_empty() {
+            let (node, life) = (self.clone(), life.clone());
+            tokio::spawn(async move {
+                for take in takes {
+                    node.open(&life, take).await;
+                }
+            });
+        } else if self.table.moving() == 0 {
+            self.ask_for_one(life, &plan.ask, rows);
+        }
+    }
+
+    /// Asks for one of the slots, another one each time.
+    fn ask_for_one(self: &Arc<Self>, life: &Arc<Life>, asks: &[(NodeId, Slot)], rows: &FleetRows) {
+        if asks.is_empty() || life.is_asking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (owner, slot) = asks[self.next_ask.fetch_add(1, Ordering::Relaxed) % asks.len()];
+        let owner = rows.nodes.iter().find(|node| node.id == owner).cloned();
+        let epoch = rows.slots.iter().find(|row| row.slot == slot).map_or(0, |row| row.epoch);
+        let (node, life) = (self.clone(), life.clone());
+        tokio::spawn(async move {
+            if let Some(owner) = owner
+                && node.peers.ask(&owner, slot).await.is_ok()
+            {
+                let now = life.lease.now();
+                let is_away = |state: &SlotState| matches!(state, SlotState::Away);
+                if node.table.change(slot, now, is_away, SlotState::Opening) {
+                    node.open(&life, Take { slot, epoch, wait: Duration::ZERO }).await;
+                }
+            }
+            life.is_asking.store(false, Ordering::Release);
+        });
+    }
+
+    /// Takes a slot that is marked as being taken, and serves it.
+    async fn open(self: &Arc<Self>, life: &Arc<Life>, take: Take) {
+        let (slot, options) = (take.slot, self.options.houses.clone());
+        let tenure = SlotTenure { slot, lease: life.lease.clone(), seen_epoch: take.epoch, wait: take.wait };
+        let opened = House::open_slot(life.of_slots.clone(), options, tenure).await;
+        let is_opening = |state: &SlotState| matches!(state, SlotState::Opening);
+        let house = match opened {
+            Ok(house) => house,
+            Err(why) => {
+                self.table.change(slot, life.lease.now(), is_opening, SlotState::Away);
+                self.note(NodeEvent::NotTaken(slot, why.to_string()));
+                return;
+            }
+        };
+        let state = SlotState::Serving(house.clone(), life.heard.sent());
+        self.table.change(slot, life.lease.now(), is_opening, state);
+        self.note(NodeEvent::Taken { slot, recovers: house.waits_for_holders() });
+        if life.is_over.load(Ordering::Acquire) {
+            // The end of the life may have passed before the house was there.
+            house.lose();
+        }
+        let (node, life) = (self.clone(), life.clone());
+        tokio::spawn(async move {
+            let end = house.ended().await;
+            node.table.change(slot, life.lease.now(), |state| state.is_of(&house), SlotState::Away);
+            match end {
+                StoreState::Closed(_) => node.note(NodeEvent::Released(slot)),
+                lost => node.note(NodeEvent::Lost(slot, lost)),
+            }
+        });
+    }
+
+    pub(super) async fn release(self: &Arc<Self>, slot: Slot) -> Result<(), NotReleased> {
+        let (Some(life), SlotState::Serving(house, _)) = (self.life(), self.table.get(slot)) else {
+            return Err(NotReleased::NotHere);
+        };
+        if house.waits_for_holders() {
+            return Err(NotReleased::Recovers);
+        }
+        let is_served = |state: &SlotState| matches!(state, SlotState::Serving(..)) && state.is_of(&house);
+        if !self.table.change(slot, life.lease.now(), is_served, SlotState::Closing(house.clone())) {
+            return Err(NotReleased::NotHere);
+        }
+        // The caller may be gone before the end.
+        let closed = tokio::spawn(async move { house.close().await }).await;
+        match closed {
+            Ok(StoreState::Closed(Left::Nothing | Left::Listed { .. })) => Ok(()),
+            _ => Err(NotReleased::Unconfirmed),
+        }
+    }
+
+    /// Closes the houses of all slots at once.
+    async fn close_all(&self) {
+        let mut closing = JoinSet::new();
+        for (_, house) in self.table.houses() {
+            closing.spawn(async move { house.close().await });
+        }
+        while closing.join_next().await.is_some() {}
+    }
+
+    /// Goes on to poll, to know where buckets are.
+    async fn look_on(&self) {
+        let mut polls = interval(self.options.timing.poll);
+        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            polls.tick().await;
+            _ = self.take_rows(self.fleet.look().await);
+        }
+    }
+}
+
+/// Waits for the end of the committer.
+async fn committer_end(tasks: &mut JoinSet<LifeEnd>) -> Ended {
+    match tasks.join_next().await {
+        Some(Ok(LifeEnd::Failed(fatal))) => Ended::Failed(NodeError::Join(fatal.into())),
+        Some(Ok(LifeEnd::Dead) | Err(_)) => Ended::Dead,
+        None => std::future::pending().await,
+    }
+}

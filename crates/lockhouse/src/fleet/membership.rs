@@ -1,0 +1,265 @@
+//! What a node knows of the others by its polls, and what follows from that. Knows no store, no clock and no
+//! tasks.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use lockhouse_store::{FleetRows, NodeId, NodeRow, Slot, SlotRow, Stillness};
+use sha2::{Digest, Sha256};
+
+/// What a node knows of the others.
+#[derive(Debug)]
+pub(super) struct Membership {
+    own: NodeId,
+    /// How long a node has to renew without a gap before slots are its.
+    join_delay: Duration,
+    known: HashMap<NodeId, Known>,
+    /// The nodes that this one has seen standing still for their slot lease, and that may be found as former
+    /// owners of slots.
+    stood_still: HashSet<NodeId>,
+}
+
+#[derive(Debug)]
+struct Known {
+    stillness: Stillness,
+    /// Since when it has renewed without a gap.
+    steady_since: Duration,
+}
+
+/// What a poll leads to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The nodes that are to be declared dead, if their counter is still that one.
+    pub(super) bury: Vec<(NodeId, u64)>,
+    /// The free slots that are this node's.
+    pub(super) take: Vec<Take>,
+    /// The slots of other nodes that are this node's, in the order in which they are to be asked for.
+    pub(super) ask: Vec<(NodeId, Slot)>,
+}
+
+/// A slot that is to be taken, as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Take {
+    pub(super) slot: Slot,
+    pub(super) epoch: u64,
+    /// For how long its former owner may still believe in its right; zero if that has given the slot back, or
+    /// was seen standing still for its slot lease.
+    pub(super) wait: Duration,
+}
+
+impl Membership {
+    pub(super) fn new(own: NodeId, join_delay: Duration) -> Self {
+        Self { own, join_delay, known: HashMap::new(), stood_still: HashSet::new() }
+    }
+
+    /// A poll has found these rows, and was sent and answered at these instants. `is_served` says of a slot
+    /// whether this node serves it, or is about to.
+    pub(super) fn polled(
+        &mut self,
+        (sent, answered): (Duration, Duration),
+        rows: &FleetRows,
+        is_served: impl Fn(Slot) -> bool,
+    ) -> Plan {
+        self.look_at_nodes(sent, answered, &rows.nodes);
+        let mut plan = Plan { bury: self.to_bury(&rows.nodes), ..Plan::default() };
+        let living: HashMap<NodeId, &NodeRow> = rows.nodes.iter().map(|node| (node.id, node)).collect();
+        let former: HashSet<NodeId> = rows.slots.iter().filter_map(|slot| slot.owner).collect();
+        self.stood_still.retain(|node| living.contains_key(node) || former.contains(node));
+        let entitled = self.entitled(answered, &rows.nodes);
+        let own = living.get(&self.own).map(|node| &*node.label);
+        for row in &rows.slots {
+            let owner = row.owner.filter(|owner| living.contains_key(owner));
+            let is_own = owner == Some(self.own);
+            let is_for_this_node = own.is_some() && owner_of(row.slot, &entitled) == own;
+            match owner {
+                // The answer to the take was lost, or the house has ended.
+                _ if is_own && !is_served(row.slot) => plan.take.push(self.take(row)),
+                _ if is_own => {}
+                Some(other) if is_for_this_node => plan.ask.push((other, row.slot)),
+                None if is_for_this_node && !is_served(row.slot) => plan.take.push(self.take(row)),
+                _ => {}
+            }
+        }
+        plan
+    }
+
+    fn look_at_nodes(&mut self, sent: Duration, answered: Duration, nodes: &[NodeRow]) {
+        let ids: HashSet<NodeId> = nodes.iter().map(|node| node.id).collect();
+        self.known.retain(|node, _| ids.contains(node));
+        for node in nodes {
+            let known = self
+                .known
+                .entry(node.id)
+                .or_insert_with(|| Known { stillness: Stillness::default(), steady_since: answered });
+            known.stillness.polled(sent, answered, node.counter);
+            let still = known.stillness.lasts();
+            if still >= node.slot_lease / 2 {
+                known.steady_since = answered;
+            }
+            if still >= node.slot_lease {
+                self.stood_still.insert(node.id);
+            } else {
+                self.stood_still.remove(&node.id);
+            }
+        }
+    }
+
+    fn to_bury(&self, nodes: &[NodeRow]) -> Vec<(NodeId, u64)> {
+        let others = nodes.iter().filter(|node| node.id != self.own);
+        let still = others.filter(|node| self.stood_still.contains(&node.id));
+        still.map(|node| (node.id, node.counter)).collect()
+    }
+
+    /// The labels of the nodes that slots may be given to.
+    fn entitled<'n>(&self, now: Duration, nodes: &'n [NodeRow]) -> Vec<&'n str> {
+        let is_steady = |node: &&NodeRow| {
+            self.known
+                .get(&node.id)
+                .is_some_and(|known| now.saturating_sub(known.steady_since) >= self.join_delay)
+        };
+        nodes.iter().filter(is_steady).map(|node| &*node.label).collect()
+    }
+
+    fn take(&self, row: &SlotRow) -> Take {
+        let wait = match row.owner {
+            Some(owner) if !self.stood_still.contains(&owner) => row.slot_lease,
+            _ => Duration::ZERO,
+        };
+        Take { slot: row.slot, epoch: row.epoch, wait }
+    }
+}
+
+/// The node that a slot is for, by its label: the one with the highest hash of both (rendezvous hashing), so
+/// that a node that comes or goes moves no slots but its own. None without any node.
+///
+/// The hash is SHA-256 of the number of the slot, 2 bytes with the highest first, and the label.
+pub fn owner_of<'n>(slot: Slot, labels: &[&'n str]) -> Option<&'n str> {
+    let weight = |label: &&str| -> [u8; 32] {
+        Sha256::new().chain_update(slot.get().to_be_bytes()).chain_update(label.as_bytes()).finalize().into()
+    };
+    labels.iter().copied().max_by_key(weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(3);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn node(id: u64, counter: u64) -> NodeRow {
+        NodeRow {
+            id: NodeId(id),
+            label: format!("node-{id}").into(),
+            address: "".into(),
+            slot_lease: LEASE,
+            secret_mark: [0; 32],
+            counter,
+        }
+    }
+
+    fn slots(count: u16, owner: impl Fn(u16) -> Option<u64>) -> Vec<SlotRow> {
+        let row = |slot| SlotRow {
+            slot: Slot::new(slot),
+            epoch: 1,
+            owner: owner(slot).map(NodeId),
+            slot_lease: LEASE,
+        };
+        (0..count).map(row).collect()
+    }
+
+    struct World {
+        membership: Membership,
+        at: Duration,
+    }
+
+    impl World {
+        /// Of node 1.
+        fn new() -> Self {
+            Self { membership: Membership::new(NodeId(1), LEASE), at: ms(0) }
+        }
+
+        /// A quarter of a second later, the counters as they are given.
+        fn poll(&mut self, counters: &[u64], slots: &[SlotRow], served: &[u16]) -> Plan {
+            self.at += ms(250);
+            let nodes = counters.iter().zip(1..).map(|(counter, id)| node(id, *counter)).collect();
+            let rows = FleetRows { nodes, slots: slots.to_vec() };
+            let is_served = |slot: Slot| served.contains(&slot.get());
+            self.membership.polled((self.at, self.at), &rows, is_served)
+        }
+    }
+
+    #[test]
+    fn slots_are_taken_once_a_node_has_renewed_for_the_join_delay() {
+        let mut world = World::new();
+        let free = slots(8, |_| None);
+        for counter in 0..12 {
+            assert_eq!(world.poll(&[counter], &free, &[]), Plan::default(), "{counter}");
+        }
+        let plan = world.poll(&[12], &free, &[3]);
+        let taken: Vec<_> = plan.take.iter().map(|take| (take.slot.get(), take.wait)).collect();
+        assert_eq!(taken, [0, 1, 2, 4, 5, 6, 7].map(|slot| (slot, ms(0))));
+    }
+
+    #[test]
+    fn a_node_that_comes_asks_for_what_is_its_and_others_do_not() {
+        let mut world = World::new();
+        let of_other = slots(64, |_| Some(2));
+        let mut plan = Plan::default();
+        for counter in 0..=12 {
+            plan = world.poll(&[counter, counter], &of_other, &[]);
+        }
+        assert!(plan.take.is_empty() && plan.bury.is_empty());
+        assert!((16..48).contains(&plan.ask.len()), "{}", plan.ask.len());
+        let labels = ["node-1", "node-2"];
+        assert!(
+            plan.ask.iter().all(|(of, slot)| *of == NodeId(2) && owner_of(*slot, &labels) == Some("node-1"))
+        );
+        let mut of_this = World::new();
+        let (own, served) = (slots(64, |_| Some(1)), (0..64).collect::<Vec<_>>());
+        for counter in 0..=12 {
+            assert_eq!(of_this.poll(&[counter, counter], &own, &served), Plan::default());
+        }
+    }
+
+    #[test]
+    fn a_node_is_buried_after_its_lease_and_who_has_seen_that_waits_no_longer() {
+        let mut world = World::new();
+        let of_other = slots(8, |_| Some(2));
+        for counter in 0..=11 {
+            assert_eq!(world.poll(&[counter, 7], &of_other, &[]).bury, []);
+        }
+        assert_eq!(world.poll(&[12, 7], &of_other, &[]).bury, [(NodeId(2), 7)]);
+        // Its row is gone.
+        let plan = world.poll(&[13], &of_other, &[]);
+        assert_eq!(plan.take.len(), 8);
+        assert!(plan.take.iter().all(|take| take.wait.is_zero()));
+        // Another node has not seen it, and waits.
+        let mut later = World::new();
+        let mut plan = Plan::default();
+        for counter in 0..=12 {
+            plan = later.poll(&[counter], &of_other, &[]);
+        }
+        assert!(plan.take.len() == 8 && plan.take.iter().all(|take| take.wait == LEASE));
+    }
+
+    #[test]
+    fn a_slot_that_is_owned_and_not_served_is_taken_anew_with_all_patience() {
+        let mut world = World::new();
+        let plan = world.poll(&[1], &slots(2, |_| Some(1)), &[0]);
+        assert_eq!(plan.take, [Take { slot: Slot::new(1), epoch: 1, wait: LEASE }]);
+    }
+
+    #[test]
+    fn a_node_that_goes_moves_only_its_own_slots() {
+        let (all, left) = (["a", "b", "c"], ["a", "c"]);
+        for slot in (0..256).map(Slot::new) {
+            let before = owner_of(slot, &all).unwrap();
+            assert!(before == "b" || owner_of(slot, &left) == Some(before));
+        }
+        assert_eq!(owner_of(Slot::new(0), &[]), None);
+    }
+}

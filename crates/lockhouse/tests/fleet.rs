@@ -1,0 +1,429 @@
+//! Several nodes over one PostgreSQL: they share the slots, move them, and outlive each other.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../../../tests/support/postgres.rs"]
+mod server;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use lockhouse::core::{Acquire, AgentId, Command, NewAgent, NewReclaim, NewRequest, Outcome};
+use lockhouse::fleet::{
+    BucketPlace, FleetNode, NodeError, NodeOptions, NodePhase, NotReleased, Peers, Timing, owner_of,
+};
+use lockhouse::store::{JoinError, NodeRow, PostgresFleet, PostgresOptions, Slot};
+use lockhouse::{BucketKey, FencingToken, House, Mode, Name, Notice, Options, Port, StoreState};
+use tokio::runtime::Runtime;
+use tokio::time::{sleep, timeout};
+
+use server::Server;
+
+const SLOTS: u16 = 16;
+const SLOT_LEASE: Duration = Duration::from_millis(1500);
+const LEASE: Duration = Duration::from_secs(2);
+/// Long enough for whatever happens in a test.
+const LONG: Duration = Duration::from_secs(120);
+
+/// The nodes of a test by their labels, which reach each other within the process.
+#[derive(Clone, Debug, Default)]
+struct InProcess(Arc<Mutex<HashMap<String, FleetNode>>>);
+
+impl Peers for InProcess {
+    fn ask<'a>(
+        &'a self,
+        node: &'a NodeRow,
+        slot: Slot,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>> {
+        let peer = self.0.lock().unwrap().get(&*node.label).cloned();
+        Box::pin(async move {
+            let peer = peer.ok_or("it is not there")?;
+            peer.release(slot).await.map_err(|why| why.to_string())
+        })
+    }
+}
+
+impl InProcess {
+    async fn start(&self, server: &Server, label: &str) -> Result<FleetNode, NodeError> {
+        let options = NodeOptions::new(label, &format!("http://{label}"));
+        self.start_as(server, options.houses(Options::new().lease(LEASE))).await
+    }
+
+    /// With a lease of its sessions.
+    async fn start_with(&self, server: &Server, label: &str, lease: Duration) -> FleetNode {
+        let options = NodeOptions::new(label, "").houses(Options::new().lease(lease));
+        self.start_as(server, options).await.unwrap()
+    }
+
+    async fn start_as(&self, server: &Server, options: NodeOptions) -> Result<FleetNode, NodeError> {
+        let postgres = PostgresOptions::default().slots(SLOTS).statement_timeout(SLOT_LEASE / 4);
+        let fleet = PostgresFleet::open(&server.address(), postgres).await.unwrap();
+        let options = options.timing(Timing::of(SLOT_LEASE));
+        let node = FleetNode::start(Arc::new(fleet), Arc::new(self.clone()), options).await?;
+        self.0.lock().unwrap().insert(node.label().to_owned(), node.clone());
+        Ok(node)
+    }
+}
+
+/// Where each slot is served.
+fn served(nodes: &[&FleetNode]) -> BTreeMap<Slot, Vec<String>> {
+    let mut served: BTreeMap<_, Vec<_>> = (0..SLOTS).map(|slot| (Slot::new(slot), Vec::new())).collect();
+    for node in nodes {
+        let view = node.view();
+        let serving = view.slots.iter().filter(|slot| matches!(slot.state, "serving" | "recovering"));
+        serving.for_each(|slot| served.get_mut(&slot.slot).unwrap().push(node.label().to_owned()));
+    }
+    served
+}
+
+/// Waits until every slot is served by the one of these nodes that it is for.
+async fn settled(nodes: &[&FleetNode]) {
+    let labels: Vec<&str> = nodes.iter().map(|node| node.label()).collect();
+    let settled = async {
+        let is_at_home = |(slot, by): (&Slot, &Vec<String>)| by[..] == [owner_of(*slot, &labels).unwrap()];
+        while !served(nodes).iter().all(is_at_home) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), settled).await.unwrap_or_else(|_| panic!("{:?}", served(nodes)));
+}
+
+/// A bucket of that slot.
+fn bucket_of(node: &FleetNode, slot: Slot) -> BucketKey {
+    let names = (0..).map(|number| BucketKey::from(&*format!("bucket-{number}")));
+    names.into_iter().find(|key| node.slot_of(key) == slot).unwrap()
+}
+
+fn slots_of(node: &FleetNode, nodes: &[&FleetNode]) -> Vec<Slot> {
+    let served = served(nodes).into_iter().filter(|(_, by)| by[..] == [node.label()]);
+    served.map(|(slot, _)| slot).collect()
+}
+
+fn house(node: &FleetNode, key: &BucketKey) -> House {
+    match node.find(key) {
+        BucketPlace::Here(house) => house,
+        place => panic!("{place:?}"),
+    }
+}
+
+/// The house, once the bucket is there.
+async fn house_in_time(node: &FleetNode, key: &BucketKey) -> House {
+    timeout(Duration::from_secs(30), async {
+        loop {
+            match node.find_in_time(key, Duration::from_secs(1)).await {
+                BucketPlace::Here(house) => return house,
+                BucketPlace::There(_) => sleep(Duration::from_millis(20)).await,
+                BucketPlace::Moving => {}
+            }
+        }
+    })
+    .await
+    .unwrap()
+}
+
+/// A session of a client.
+struct Session {
+    port: Port,
+    agent: AgentId,
+}
+
+impl Session {
+    async fn begin(house: &House, key: &BucketKey, secret: &str) -> Self {
+        Self::begin_with(LEASE, house, key, secret).await
+    }
+
+    async fn begin_with(lease: Duration, house: &House, key: &BucketKey, secret: &str) -> Self {
+        let port = house.bucket(key.clone()).port_of_session(secret, 1000);
+        let lease_ms = Some(lease.as_millis() as u64);
+        port.submit(1, Command::Join(NewAgent { client_id: "c", lease_ms }));
+        let Outcome::Joined(agent) = outcome(&port, 1).await else { panic!("no agent") };
+        Self { port, agent }
+    }
+
+    async fn lock(&self, name: &str) -> (FencingToken, String) {
+        let name = Name::new(name).unwrap();
+        let request = NewRequest::new(self.agent, name, Acquire::Wait(Mode::Exclusive));
+        self.port.submit(2, Command::Request(request));
+        let grant = tokio::select! {
+            grant = granted(&self.port) => grant,
+            never = self.stay_alive() => match never {},
+        };
+        (grant.token, self.port.ticket(grant.request).unwrap())
+    }
+
+    async fn stay_alive(&self) -> std::convert::Infallible {
+        loop {
+            sleep(LEASE / 10).await;
+            self.port.submit(9, Command::Renew { agent: self.agent });
+        }
+    }
+
+    /// The token with which the lock is held again.
+    async fn reclaim(&self, name: &str, (token, ticket): &(FencingToken, String)) -> FencingToken {
+        let name = Name::new(name).unwrap();
+        let reclaim = NewReclaim {
+            agent: self.agent,
+            name,
+            mode: Mode::Exclusive,
+            token: *token,
+            max_hold_ms: None,
+            metadata: None,
+        };
+        assert!(self.port.reclaim(3, reclaim, ticket));
+        granted(&self.port).await.token
+    }
+}
+
+async fn notices(port: &Port) -> VecDeque<Notice> {
+    timeout(Duration::from_secs(30), port.ready()).await.unwrap();
+    let mut notices = VecDeque::new();
+    port.drain(&mut notices).unwrap();
+    notices
+}
+
+async fn outcome(port: &Port, tag: u64) -> Outcome {
+    loop {
+        for notice in notices(port).await {
+            match notice {
+                Notice::Answer { tag: known, outcome } if known == tag => return outcome,
+                _ => {}
+            }
+        }
+    }
+}
+
+async fn granted(port: &Port) -> lockhouse::core::Grant {
+    loop {
+        for notice in notices(port).await {
+            match notice {
+                Notice::Answer { outcome: Outcome::Granted(grant), .. }
+                | Notice::Effect(lockhouse::core::Effect::Granted { grant, .. }) => return grant,
+                Notice::Answer { outcome: Outcome::Queued(_) | Outcome::Renewed { .. }, .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_share_the_slots_and_a_node_that_leaves_hands_on_its_own() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    settled(&[&a]).await;
+    let b = peers.start(&server, "b").await.unwrap();
+    let c = peers.start(&server, "c").await.unwrap();
+    settled(&[&a, &b, &c]).await;
+    // Each knows where the buckets of the others are.
+    for slot in (0..SLOTS).map(Slot::new) {
+        let (key, by) = (bucket_of(&a, slot), served(&[&a, &b, &c])[&slot][0].clone());
+        for node in [&a, &b, &c] {
+            match node.find_in_time(&key, Duration::from_secs(5)).await {
+                BucketPlace::Here(_) => assert_eq!(node.label(), by),
+                BucketPlace::There(other) => assert_eq!(*other.label, *by),
+                BucketPlace::Moving => panic!("{slot:?} is nowhere"),
+            }
+        }
+    }
+    let of_b = slots_of(&b, &[&a, &b, &c]);
+    let begun = Instant::now();
+    b.leave().await;
+    assert_eq!(b.phase(), NodePhase::Left);
+    settled(&[&a, &c]).await;
+    println!("the slots of a node that has left are served after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    let now = served(&[&a, &c]);
+    assert!(of_b.iter().all(|slot| now[slot].len() == 1));
+    // It still knows where they are.
+    let place = b.find_in_time(&bucket_of(&b, of_b[0]), Duration::from_secs(5)).await;
+    assert!(matches!(&place, BucketPlace::There(node) if *node.label == *now[&of_b[0]][0]), "{place:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_moves_with_what_is_held_in_it_and_only_that_waits() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start_with(&server, "a", LONG).await;
+    settled(&[&a]).await;
+    let keys: Vec<_> = (0..SLOTS).map(|slot| bucket_of(&a, Slot::new(slot))).collect();
+    let mut held = Vec::new();
+    for (number, key) in keys.iter().enumerate() {
+        let session = Session::begin_with(LONG, &house(&a, key), key, &format!("secret-{number}")).await;
+        let lock = session.lock("held").await;
+        held.push((session, lock));
+    }
+    let b = peers.start_with(&server, "b", LONG).await;
+    settled(&[&a, &b]).await;
+    let moved = slots_of(&b, &[&a, &b]);
+    for slot in moved {
+        let (key, house_of_b) = (&keys[usize::from(slot.get())], house(&b, &keys[usize::from(slot.get())]));
+        let (former, lock) = &held[usize::from(slot.get())];
+        assert!(matches!(former.port.bucket().ended().await, StoreState::Closed(_)));
+        assert!(house_of_b.waits_for_holders());
+        assert_eq!(b.release(slot).await, Err(NotReleased::Recovers));
+        let other = Session::begin_with(LONG, &house_of_b, key, "other").await;
+        let begun = Instant::now();
+        let (higher, _) = other.lock("free").await;
+        assert!(begun.elapsed() < LONG / 10 && higher > lock.0, "{:?}", begun.elapsed());
+        let name = Name::new("held").unwrap();
+        let request = NewRequest::new(other.agent, name, Acquire::IfAvailable(Mode::Exclusive));
+        other.port.submit(4, Command::Request(request));
+        assert!(matches!(outcome(&other.port, 4).await, Outcome::Refused(_)));
+        let returned = Session::begin_with(LONG, &house_of_b, key, "new").await;
+        assert_eq!(returned.reclaim("held", lock).await, lock.0);
+    }
+}
+
+/// A node in a runtime of its own, which ends as a process does.
+struct Process {
+    node: FleetNode,
+    runtime: Option<Runtime>,
+}
+
+impl Process {
+    async fn start(peers: &InProcess, server: &Arc<Server>, label: &'static str) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (peers, server) = (peers.clone(), server.clone());
+        let node = runtime.spawn(async move { peers.start(&server, label).await.unwrap() }).await.unwrap();
+        Self { node, runtime: Some(runtime) }
+    }
+
+    fn kill(&mut self) {
+        self.runtime.take().unwrap().shutdown_background();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_kill_others_go_on_and_grant_what_was_not_held_first() {
+    let (server, peers) = (Arc::new(Server::start(&[])), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    let mut b = Process::start(&peers, &server, "b").await;
+    settled(&[&a, &b.node]).await;
+    let of_b = slots_of(&b.node, &[&a, &b.node]);
+    let (announced, quiet) = (bucket_of(&a, of_b[0]), bucket_of(&a, of_b[1]));
+    let session = Session::begin(&house(&b.node, &announced), &announced, "s").await;
+    let lock = session.lock("held").await;
+    let claims = house(&b.node, &quiet).bucket(quiet.clone()).claims();
+    let claim = claims.claim("seat", "ada", Duration::from_secs(60)).await.unwrap();
+
+    let confirmed = b.node.view();
+    let killed = Instant::now();
+    b.kill();
+    assert!(confirmed.own.is_some());
+    let house_of_quiet = house_in_time(&a, &quiet).await;
+    let claims = house_of_quiet.bucket(quiet.clone()).claims();
+    let next = claims.claim("other seat", "bob", Duration::from_secs(60)).await.unwrap();
+    println!("a durable grant {:?} after the kill", killed.elapsed());
+    assert!(killed.elapsed() < SLOT_LEASE + Duration::from_secs(2));
+    assert!(next.fencing_token() > claim.fencing_token());
+    assert!(claims.claim("seat", "bob", Duration::from_secs(60)).await.is_err());
+
+    let house_of_announced = house_in_time(&a, &announced).await;
+    assert!(house_of_announced.waits_for_holders());
+    let returned = Session::begin(&house_of_announced, &announced, "new").await;
+    assert_eq!(returned.reclaim("held", &lock).await, lock.0);
+    let other = Session::begin(&house_of_announced, &announced, "other").await;
+    other.lock("free").await;
+    let after = killed.elapsed();
+    println!("a web lock {after:?} after the kill");
+    // The last confirmed commit of the dead node was sent before the kill, at most one idle commit.
+    assert!(after >= SLOT_LEASE + LEASE - SLOT_LEASE / 4, "{after:?}");
+    assert!(after < SLOT_LEASE + LEASE + Duration::from_secs(2), "{after:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_declared_dead_loses_its_houses_and_joins_anew() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    settled(&[&a]).await;
+    let (id, key) = (a.id().unwrap(), bucket_of(&a, Slot::new(0)));
+    let before = house(&a, &key);
+    let session = Session::begin(&before, &key, "s").await;
+    session.lock("n").await;
+    let client = server.connect().await;
+    client.batch_execute("DELETE FROM lockhouse.nodes").await.unwrap();
+    assert_eq!(before.ended().await, StoreState::Fenced);
+    settled(&[&a]).await;
+    assert_ne!(a.id().unwrap(), id);
+    let after = house(&a, &key);
+    assert_ne!(after.life(), before.life());
+    assert!(session.port.bucket().slot_lease().unwrap().is_mute());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_store_is_away_a_node_falls_silent_and_no_slot_moves() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    let b = peers.start(&server, "b").await.unwrap();
+    settled(&[&a, &b]).await;
+    let (before, key) = (served(&[&a, &b]), bucket_of(&a, slots_of(&a, &[&a, &b])[0]));
+    let bucket = house(&a, &key).bucket(key.clone());
+    let lease = bucket.slot_lease().unwrap().clone();
+    assert!(!lease.is_mute());
+    // No commit and no poll gets through.
+    let mut client = server.connect().await;
+    let held = client.transaction().await.unwrap();
+    held.batch_execute("LOCK TABLE lockhouse.nodes IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let begun = Instant::now();
+    poll_until(|| lease.is_mute()).await;
+    assert!(begun.elapsed() >= SLOT_LEASE / 10 * 9 - SLOT_LEASE / 2, "{:?}", begun.elapsed());
+    assert!(a.why_not_ready().is_some());
+    sleep(2 * SLOT_LEASE).await;
+    held.rollback().await.unwrap();
+    timeout(Duration::from_secs(5), lease.unmuted()).await.unwrap();
+    house(&a, &key).serving().await;
+    bucket.claims().claim("seat", "ada", Duration::from_secs(60)).await.unwrap();
+    sleep(2 * SLOT_LEASE).await;
+    assert_eq!(served(&[&a, &b]), before);
+    assert_eq!(a.why_not_ready(), None);
+}
+
+async fn poll_until(is_so: impl Fn() -> bool) {
+    let so = poll_fn(|context| {
+        if is_so() {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    });
+    timeout(Duration::from_secs(30), async {
+        let mut so = Box::pin(so);
+        while timeout(Duration::from_millis(5), &mut so).await.is_err() {}
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_that_lives_and_another_secret_are_refused() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    let again = peers.start(&server, "a").await.unwrap_err();
+    assert!(matches!(again, NodeError::Join(JoinError::LabelInUse(_))), "{again:?}");
+    let stranger = NodeOptions::new("b", "http://b").secret_mark([1; 32]);
+    let refused = peers.start_as(&server, stranger).await.unwrap_err();
+    assert!(matches!(&refused, NodeError::OtherSecret { label, .. } if **label == *"a"), "{refused:?}");
+    settled(&[&a]).await;
+    assert_eq!(a.view().rows.nodes.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_former_life_of_the_same_label_is_outlived() {
+    let (server, peers) = (Arc::new(Server::start(&[])), InProcess::default());
+    let mut former = Process::start(&peers, &server, "a").await;
+    settled(&[&former.node]).await;
+    former.kill();
+    let begun = Instant::now();
+    let a = peers.start(&server, "a").await.unwrap();
+    assert!(begun.elapsed() >= SLOT_LEASE / 2, "{:?}", begun.elapsed());
+    settled(&[&a]).await;
+}
