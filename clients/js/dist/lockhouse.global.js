@@ -270,6 +270,10 @@
   function domError(name, message) {
     return new DOMException(message, name);
   }
+  function refusedByServer(code, message) {
+    const why = message === "" ? `close code ${code}` : message;
+    return domError("NetworkError", `The lock server refused a frame of this client: ${why}`);
+  }
   function quotaExceeded(message) {
     const scope2 = globalThis;
     return scope2.QuotaExceededError ? new scope2.QuotaExceededError(message) : domError("QuotaExceededError", message);
@@ -939,23 +943,6 @@
     }
   };
 
-  // src/backoff.ts
-  var FIRST_MS = 100;
-  var LONGEST_MS = 5e3;
-  var Backoff = class {
-    #attempts = 0;
-    /** Milliseconds to wait before the next attempt: half to the whole of a span that doubles up to 5 s. */
-    nextMs() {
-      const span = Math.min(LONGEST_MS, FIRST_MS * 2 ** this.#attempts);
-      this.#attempts += 1;
-      return span * (0.5 + Math.random() / 2);
-    }
-    /** The connection has proved good. */
-    reset() {
-      this.#attempts = 0;
-    }
-  };
-
   // src/batch.ts
   var MESSAGE_BYTES = 65536;
   var BYTES_PER_UNIT = 3;
@@ -1273,11 +1260,10 @@
   var RENEWAL_SHARE = 0.8;
   var CLOSES_OF_BAD_FRAME = /* @__PURE__ */ new Set([1003, 1009, 4400]);
   var Session = class {
-    #dial;
+    #dialer;
     #keys;
     #user;
     #lease = new Lease();
-    #backoff = new Backoff();
     #state = "connecting";
     #asleep = false;
     #socket;
@@ -1294,7 +1280,7 @@
     #heardAtMs = 0;
     /** When the session is to be resumed with another key, by the monotonic clock. */
     #renewAtMs = Number.POSITIVE_INFINITY;
-    #silenceMs = 0;
+    #heartbeatMs = 0;
     #frameBytes = 65536;
     #lastFatal = "";
     /** Why the server takes nothing from this client any more. */
@@ -1305,8 +1291,8 @@
     };
     #dialTimer;
     #watchTimer;
-    constructor(dial, keys, user) {
-      this.#dial = dial;
+    constructor(dialer, keys, user) {
+      this.#dialer = dialer;
       this.#keys = keys;
       this.#user = user;
       this.#batch = new Batch(
@@ -1328,7 +1314,7 @@
     }
     /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
     open() {
-      this.#connect(this.#dial());
+      this.#connect(this.#dialer.dial());
       this.#unlist = onExit(this);
     }
     /**
@@ -1364,6 +1350,7 @@
     }
     /** Ends the session, on the server too, and connects anew. */
     abandon(reason, failure2) {
+      this.#dialer.failed();
       this.#hangUp(CLOSE_NORMAL);
       this.#end(reason, failure2);
       this.#reconnect();
@@ -1393,13 +1380,13 @@
       this.#hangUp(CLOSE_NORMAL);
       clearTimeout(this.#watchTimer);
       this.#identify(void 0);
-      if (left && !socket) sayGoodbye(this.#dial, this.#keys, left);
+      if (left && !socket) sayGoodbye(this.#dialer.dial, this.#keys, left);
       if (left && socket) {
         const timer = setTimeout(() => {
         }, DIAL_TIMEOUT_MS);
         socket.onclose = (event) => {
           clearTimeout(timer);
-          if (event.code === CLOSE_ABNORMAL) sayGoodbye(this.#dial, this.#keys, left);
+          if (event.code === CLOSE_ABNORMAL) sayGoodbye(this.#dialer.dial, this.#keys, left);
         };
       }
       this.#setState("closed");
@@ -1449,11 +1436,17 @@
       socket.onerror = () => {
       };
       socket.onclose = (event) => this.#closed(event.code);
-      this.#dialTimer = setQuietTimeout(() => this.#notAnswered(), DIAL_TIMEOUT_MS);
+      const patienceMs = this.#dialer.patienceMs(this.#urgentMs);
+      this.#dialTimer = setQuietTimeout(() => this.#notAnswered(patienceMs), patienceMs);
     }
-    #notAnswered() {
+    #notAnswered(patienceMs) {
+      this.#dialer.failed();
       this.#lose();
-      this.#reportUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
+      this.#reportUnreachable(`no answer within ${patienceMs} ms`);
+    }
+    /** The heartbeat, if locks are to be reclaimed. */
+    get #urgentMs() {
+      return this.#user.holdsLocks() ? this.#heartbeatMs : void 0;
     }
     #openSession(socket) {
       this.#keys.use(
@@ -1528,7 +1521,7 @@
       const notice = readNotice(frame);
       if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
       if (notice.type !== "snapshot") this.#countIn(frame);
-      this.#backoff.reset();
+      this.#dialer.proved();
       if (this.#unreported >= ACK_AFTER && this.#greeted && this.#batch.isEmpty) this.#sendAlone(ACK_BODY);
       return notice;
     }
@@ -1546,13 +1539,14 @@
       if (!welcome.resumed) this.#replace(welcome);
       if (this.#state === "closed") return;
       this.#keys.taken();
+      this.#dialer.connected();
       clearTimeout(this.#dialTimer);
       const received = this.#identity?.received ?? newCounter();
       this.#identify({ session: welcome.session, secret: welcome.secret, received });
       this.#epoch = welcome.epoch;
       this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
       this.#frameBytes = welcome.frameBytes;
-      this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
+      this.#heartbeatMs = welcome.heartbeatMs;
       this.#lease.welcomed(welcome.leaseMs, welcome.credentialMs);
       const renewal = this.#keys.mayChange ? welcome.credentialMs : void 0;
       this.#renewAtMs = performance.now() + (renewal ?? Number.POSITIVE_INFINITY) * RENEWAL_SHARE;
@@ -1584,7 +1578,7 @@
     }
     #pinged(frame) {
       const ping = readPing(frame);
-      this.#backoff.reset();
+      this.#dialer.proved();
       this.#lease.answered(ping.answered);
       this.#lease.answerSent(ping.n);
       this.#sendAlone(pongBody(ping.n));
@@ -1614,6 +1608,7 @@
         this.#denied(code);
         return;
       }
+      this.#dialer.failed();
       if (code === CLOSE_LEASE_EXPIRED) this.#end("expired");
       else if (CLOSES_OF_DENIED.has(code)) this.#end("denied");
       else if (CLOSES_OF_ENDED.has(code)) this.#end("terminated");
@@ -1641,7 +1636,8 @@
       this.#setState("closed");
     }
     #reportUnreachable(why) {
-      if (this.#state === "connecting") this.#user.unreachable(why, this.#denial !== void 0);
+      const isLast = this.#denial !== void 0;
+      if (this.#state === "connecting" && (isLast || this.#dialer.isRoundOver)) this.#user.unreachable(why, isLast);
     }
     /** The connection is of no use any more, though neither side closed it; the session may still be resumed. */
     #lose() {
@@ -1677,7 +1673,8 @@
     #reconnect(leastMs = 0) {
       if (this.#state === "closed" || this.#asleep || this.#socket) return;
       clearTimeout(this.#dialTimer);
-      this.#dialTimer = setQuietTimeout(() => this.#redial(), Math.max(leastMs, this.#backoff.nextMs()));
+      const pauseMs = Math.max(leastMs, this.#dialer.pauseMs(this.#urgentMs));
+      this.#dialTimer = setQuietTimeout(() => this.#redial(), pauseMs);
       this.#watch();
       this.#setState("lost");
     }
@@ -1691,8 +1688,9 @@
     #redial() {
       if (this.#state === "closed" || this.#asleep || this.#socket) return;
       try {
-        this.#connect(this.#dial());
+        this.#connect(this.#dialer.dial());
       } catch {
+        this.#dialer.failed();
         this.#reconnect();
       }
     }
@@ -1705,13 +1703,14 @@
       if (!this.#identity) return;
       const silentMs = this.#greeted ? performance.now() - this.#heardAtMs : 0;
       const renewalMs = this.#greeted ? this.#renewAtMs - performance.now() : Number.POSITIVE_INFINITY;
-      const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs, renewalMs);
+      const nextMs = Math.min(this.#lease.remainingMs(), SILENT_HEARTBEATS * this.#heartbeatMs - silentMs, renewalMs);
       this.#watchTimer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
     }
     #look() {
       if (this.isOverdue()) return;
       const nowMs = performance.now();
-      const isSilent = nowMs - this.#heardAtMs >= this.#silenceMs;
+      const isSilent = nowMs - this.#heardAtMs >= SILENT_HEARTBEATS * this.#heartbeatMs;
+      if (this.#greeted && isSilent) this.#dialer.failed();
       if (this.#greeted && (isSilent || nowMs >= this.#renewAtMs)) this.#lose();
       else this.#watch();
     }
@@ -1724,10 +1723,6 @@
       this.#user.stateChanged(state);
     }
   };
-  function refusedByServer(code, message) {
-    const why = message === "" ? `close code ${code}` : message;
-    return domError("NetworkError", `The lock server refused a frame of this client: ${why}`);
-  }
 
   // src/tasks.ts
   var TaskQueue = class {
@@ -1826,16 +1821,17 @@
     #number = 1;
     /** Whether the server has been asked to let this number join the present session, and has not refused it. */
     #isJoined = false;
-    constructor(clientId, dial, keys, user) {
+    constructor(clientId, dialer, keys, user) {
       this.#clientId = clientId;
       this.#user = user;
-      this.#session = new Session(dial, keys, {
+      this.#session = new Session(dialer, keys, {
         begun: () => this.#begin(),
         resumed: () => this.#askQueriesAnew(),
         succeeded: (former) => this.#keepLocks(former),
         ended: (reason, failure2) => this.#endAll(reason, failure2),
         noticed: (notices) => this.#tasks.now(notices),
         hasTasks: () => !this.#tasks.isEmpty,
+        holdsLocks: () => this.#holdsLocks,
         identified: (identity) => user.identified(identity),
         stateChanged: (state) => user.stateChanged(state),
         unreachable: (why, isLast) => user.unreachable(why, isLast)
@@ -1900,6 +1896,10 @@
       if (this.#session.state === "closed") return;
       this.#session.close();
       this.#endAll("terminated", clientClosed());
+    }
+    get #holdsLocks() {
+      for (const entry of this.#open.values()) if (entry.kind === "request" && entry.hold) return true;
+      return false;
     }
     #admit() {
       if (this.#session.state === "closed") throw this.#session.closedError;
@@ -2265,6 +2265,26 @@
     return domError("NetworkError", `The lock server's answer cannot be used: ${member} is missing or impossible`);
   }
 
+  // src/backoff.ts
+  var FIRST_MS = 100;
+  var LONGEST_MS = 5e3;
+  var Backoff = class {
+    #attempts = 0;
+    /**
+     * Milliseconds to wait before the next attempt: half to the whole of a span that doubles up to 5 s, or up
+     * to `mostMs` if that is less.
+     */
+    nextMs(mostMs = LONGEST_MS) {
+      const span = Math.min(LONGEST_MS, mostMs, FIRST_MS * 2 ** this.#attempts);
+      this.#attempts += 1;
+      return span * (0.5 + Math.random() / 2);
+    }
+    /** The connection has proved good. */
+    reset() {
+      this.#attempts = 0;
+    }
+  };
+
   // src/conversions.ts
   var DEFAULTS = {
     ifAvailable: false,
@@ -2548,20 +2568,115 @@
     return header !== null && /^\d+$/.test(header) ? Number(header) * 1e3 : void 0;
   }
 
+  // src/url.ts
+  var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
+  var DEFAULT_BUCKET = "default";
+  var PARAMETERS = ["bucket", "partition"];
+  var COMMON = {
+    protocol: (url) => httpProtocol(url),
+    bucket: (url) => bucketOf(url),
+    partition: (url) => url.searchParams.get("partition") ?? ""
+  };
+  function readEndpoints(urls, given) {
+    const read = (field, url) => ({ field, url: serverUrl(field, url) });
+    if (!Array.isArray(urls)) return [read("url", urls)];
+    const [first, ...others] = Array.from(urls, (url, index) => read(`url[${index}]`, url));
+    if (!first) throw new TypeError("url: an empty array, but it must have at least one URL");
+    for (const [what, of] of Object.entries(COMMON)) {
+      const other = others.find(({ url }) => of(url) !== of(first.url));
+      if (!other || given[what] !== void 0) continue;
+      const [mine, its] = [other, first].map(({ url }) => shown(of(url)));
+      throw new TypeError(`${other.field}: the ${what} ${mine}, but it must be that of url[0], ${its}`);
+    }
+    return [first, ...others];
+  }
+  function serverUrl(field, address) {
+    const text2 = String(address);
+    if (!URL.canParse(text2))
+      throw broken(field, masked(text2), "an absolute URL, with a number up to 65535 as its port if it has one");
+    const url = new URL(text2);
+    const protocol = SOCKET_PROTOCOLS[url.protocol];
+    if (!protocol)
+      throw new TypeError(`${field}: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
+    for (const name of url.searchParams.keys()) {
+      if (!PARAMETERS.includes(name)) {
+        throw new TypeError(`${field}: has ${shown(name)} in its query, but it must have bucket and partition only`);
+      }
+    }
+    if (url.username !== "" || url.password !== "") {
+      throw broken(field, masked(text2), "without a user and a password: what says who connects is the option key");
+    }
+    if (url.port === "0") throw broken(field, text2, "one with a port from 1 to 65535");
+    if (url.hash !== "") throw broken(field, text2, "without a fragment");
+    if (!isEncoded(url.search)) throw broken(field, text2, "one whose query is percent-encoded UTF-8");
+    for (const name of PARAMETERS) {
+      if (url.searchParams.getAll(name).length > 1)
+        throw new TypeError(`${field}: has more than one ${name} in its query`);
+    }
+    url.protocol = protocol;
+    if (url.pathname === "/") url.pathname = "/v1/ws";
+    return url;
+  }
+  function isEncoded(query) {
+    try {
+      decodeURIComponent(query);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+  function masked(address) {
+    return address.replace(/^(\s*[^/?#]*\/*)[^/?#]*@/, "$1***@");
+  }
+  function bucketUrl({ field, url }, bucket) {
+    const [path, ...rest] = url.pathname.split(/\/v1\/ws$/);
+    if (rest.length === 0) {
+      throw new TypeError(`${field}: the path ${url.pathname}, but for offline locks and claims it must end in /v1/ws`);
+    }
+    if (bucket === "" || bucket === "." || bucket === "..") {
+      throw new TypeError(`bucket: ${JSON.stringify(bucket)}, but the path of an HTTP call cannot hold this name`);
+    }
+    return `${httpProtocol(url)}//${url.host}${path}/v1/buckets/${checkedForUrl("bucket", bucket)}`;
+  }
+  function httpProtocol(socketUrl) {
+    return socketUrl.protocol === "wss:" ? "https:" : "http:";
+  }
+  function checkedForUrl(field, value) {
+    toText(field, value);
+    try {
+      return encodeURIComponent(value);
+    } catch {
+      throw new TypeError(`${field}: ${shown(value)} has a lone surrogate, which an address cannot hold`);
+    }
+  }
+  function bucketOf(url) {
+    return url.searchParams.get("bucket") ?? DEFAULT_BUCKET;
+  }
+  function scoped(url, { bucket, partition }) {
+    const result = new URL(url);
+    if (bucket !== void 0) result.searchParams.set("bucket", bucket);
+    if (partition !== void 0 && partition !== "") result.searchParams.set("partition", partition);
+    if (partition === "") result.searchParams.delete("partition");
+    return result;
+  }
+
   // src/caller.ts
   var CALL_OPTIONS = { signal: optional(toSignal), timeout: optional(toTimeout) };
   var DEFAULT_TIMEOUT_MS = 3e4;
   var ATTEMPT_MS = 1e4;
+  var IS_AWAY = /* @__PURE__ */ new Set([502, 503, 504]);
   var UNAUTHENTICATED = "unauthenticated";
   var Caller = class {
-    #base;
+    #endpoints;
+    #bucket;
     #fetch;
     #keys;
     #admit;
     #closed;
-    /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-    constructor(base, fetch, keys, admit, closed) {
-      this.#base = base;
+    /** `admit` throws what keeps every call from being made; `closed` aborts with the client. */
+    constructor(endpoints, bucket, fetch, keys, admit, closed) {
+      this.#endpoints = endpoints;
+      this.#bucket = bucket;
       this.#fetch = fetch;
       this.#keys = keys;
       this.#admit = admit;
@@ -2574,7 +2689,7 @@
     /** Makes the call. The options were checked before. */
     async call(call, { signal, timeout = DEFAULT_TIMEOUT_MS }) {
       this.#admit();
-      const url = `${this.#base()}/${call.path}`;
+      for (const each of this.#endpoints.all) bucketUrl(each, this.#bucket);
       const fetch = this.#fetch;
       if (!fetch) throw new TypeError("fetch: this platform has none, so the option must give a function");
       const endMs = performance.now() + timeout;
@@ -2584,13 +2699,21 @@
       const backoff = new Backoff();
       let sentAt;
       let unknown;
+      let untried = this.#endpoints.all.length - 1;
       try {
         for (; ; ) {
           sentAt = call.again === "withKey" ? sentAt ?? now() : now();
-          const end = await this.#attempt(fetch, url, init, endMs, cancel);
+          const endpoint = this.#endpoints.current;
+          const end = await this.#attempt(fetch, endpoint, call.path, init, endMs, cancel);
           const isRepeated = unknown !== void 0;
           if (!(end instanceof ProblemError))
             return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
+          const isElsewhere = this.#endpoints.current !== endpoint && untried > 0;
+          if (end instanceof UnreachableError && isElsewhere && performance.now() < endMs) {
+            untried -= 1;
+            continue;
+          }
+          untried = this.#endpoints.all.length - 1;
           if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
           if (end instanceof OutcomeUnknownError) unknown = end;
           const isOver = unknown !== void 0 && call.again === "never";
@@ -2607,7 +2730,7 @@
       }
     }
     /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
-    async #attempt(fetch, url, init, endMs, cancel) {
+    async #attempt(fetch, endpoint, path, init, endMs, cancel) {
       cancel.throwIfCancelled();
       const isQuestion = init.method === "GET";
       const controller = new AbortController();
@@ -2621,11 +2744,16 @@
         const key = await beforeAbort(this.#keys.now(), controller.signal);
         const headers = key === void 0 ? init.headers : { ...init.headers, "Lockhouse-Key": key };
         isSent = true;
-        response = await fetch(url, { ...init, headers, signal: controller.signal });
+        response = await fetch(`${bucketUrl(endpoint, this.#bucket)}/${path}`, {
+          ...init,
+          headers,
+          signal: controller.signal
+        });
         body = await bodyOf(response);
       } catch (cause) {
         cancel.throwIfCancelled();
         if (cause instanceof WrongKey) throw cause;
+        if (isSent) this.#endpoints.failed(endpoint);
         const missing = isSent ? "answer" : "key";
         const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : shownCause(cause);
         if (isQuestion || !isSent || !hadConnection(cause)) {
@@ -2641,6 +2769,7 @@
         this.#keys.taken();
         return { body, isReplayed: response.headers.get("idempotency-replayed") !== null };
       }
+      if (IS_AWAY.has(response.status)) this.#endpoints.failed(endpoint);
       const problem = problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
       if (problem.code === UNAUTHENTICATED) this.#keys.refused();
       return problem;
@@ -2765,76 +2894,6 @@
       for (const listener of [...this.#listeners]) listener();
     }
   };
-
-  // src/url.ts
-  var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
-  var DEFAULT_BUCKET = "default";
-  var PARAMETERS = ["bucket", "partition"];
-  function serverUrl(address) {
-    const text2 = String(address);
-    if (!URL.canParse(text2))
-      throw broken("url", masked(text2), "an absolute URL, with a number up to 65535 as its port if it has one");
-    const url = new URL(text2);
-    const protocol = SOCKET_PROTOCOLS[url.protocol];
-    if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
-    for (const field of url.searchParams.keys()) {
-      if (!PARAMETERS.includes(field)) {
-        throw new TypeError(`url: has ${shown(field)} in its query, but it must have bucket and partition only`);
-      }
-    }
-    if (url.username !== "" || url.password !== "") {
-      throw broken("url", masked(text2), "without a user and a password: what says who connects is the option key");
-    }
-    if (url.port === "0") throw broken("url", text2, "one with a port from 1 to 65535");
-    if (url.hash !== "") throw broken("url", text2, "without a fragment");
-    if (!isEncoded(url.search)) throw broken("url", text2, "one whose query is percent-encoded UTF-8");
-    for (const field of PARAMETERS) {
-      if (url.searchParams.getAll(field).length > 1) throw new TypeError(`url: has more than one ${field} in its query`);
-    }
-    url.protocol = protocol;
-    if (url.pathname === "/") url.pathname = "/v1/ws";
-    return url;
-  }
-  function isEncoded(query) {
-    try {
-      decodeURIComponent(query);
-      return true;
-    } catch {
-      return false;
-    }
-  }
-  function masked(address) {
-    return address.replace(/^(\s*[^/?#]*\/*)[^/?#]*@/, "$1***@");
-  }
-  function bucketUrl(socketUrl, bucket) {
-    const [path, ...rest] = socketUrl.pathname.split(/\/v1\/ws$/);
-    if (rest.length === 0) {
-      throw new TypeError(`url: the path ${socketUrl.pathname}, but for offline locks and claims it must end in /v1/ws`);
-    }
-    if (bucket === "" || bucket === "." || bucket === "..") {
-      throw new TypeError(`bucket: ${JSON.stringify(bucket)}, but the path of an HTTP call cannot hold this name`);
-    }
-    const protocol = socketUrl.protocol === "wss:" ? "https:" : "http:";
-    return `${protocol}//${socketUrl.host}${path}/v1/buckets/${checkedForUrl("bucket", bucket)}`;
-  }
-  function checkedForUrl(field, value) {
-    toText(field, value);
-    try {
-      return encodeURIComponent(value);
-    } catch {
-      throw new TypeError(`${field}: ${shown(value)} has a lone surrogate, which an address cannot hold`);
-    }
-  }
-  function bucketOf(url) {
-    return url.searchParams.get("bucket") ?? DEFAULT_BUCKET;
-  }
-  function scoped(url, { bucket, partition }) {
-    const result = new URL(url);
-    if (bucket !== void 0) result.searchParams.set("bucket", bucket);
-    if (partition !== void 0 && partition !== "") result.searchParams.set("partition", partition);
-    if (partition === "") result.searchParams.delete("partition");
-    return result;
-  }
 
   // src/claims.ts
   var CLAIM = {
@@ -3584,6 +3643,85 @@
     }
   };
 
+  // src/dialer.ts
+  var FIRST_PATIENCE_MS = 2e3;
+  var Dialer = class {
+    #endpoints;
+    #open;
+    #backoff = new Backoff();
+    #latest;
+    /** The attempts that are left of this round. */
+    #left = 0;
+    /** The rounds since there was a connection, with this one. */
+    #rounds = 0;
+    /** `open` throws what the constructor of a WebSocket throws. */
+    constructor(endpoints, open) {
+      this.#endpoints = endpoints;
+      this.#open = open;
+      this.#latest = endpoints.current;
+    }
+    /** Begins a connection. */
+    dial = () => {
+      if (this.#left === 0) {
+        this.#left = this.#endpoints.all.length;
+        this.#rounds += 1;
+      }
+      this.#left -= 1;
+      this.#latest = this.#endpoints.current;
+      return this.#open(this.#latest);
+    };
+    /** The latest attempt is of no use, or its connection has broken: the next one goes elsewhere. */
+    failed() {
+      this.#endpoints.failed(this.#latest);
+    }
+    /** There is a connection. Once it breaks, a pause comes first, so that a crowd does not move as one. */
+    connected() {
+      this.#left = 0;
+      this.#rounds = 0;
+    }
+    /** The connection has proved good. */
+    proved() {
+      this.#backoff.reset();
+    }
+    /** Whether the next attempt begins a round. */
+    get isRoundOver() {
+      return this.#left === 0;
+    }
+    /** Milliseconds to wait before the next attempt. */
+    pauseMs(urgentMs) {
+      return this.isRoundOver ? this.#backoff.nextMs(urgentMs) : 0;
+    }
+    /** Milliseconds after which the latest attempt, from the dial to the welcome, is given up. */
+    patienceMs(urgentMs) {
+      const isOnly = this.#endpoints.all.length === 1;
+      const firstMs = urgentMs ?? (isOnly ? DIAL_TIMEOUT_MS : FIRST_PATIENCE_MS);
+      return Math.min(DIAL_TIMEOUT_MS, firstMs * 2 ** (this.#rounds - 1));
+    }
+  };
+
+  // src/endpoints.ts
+  var Endpoints = class {
+    all;
+    #index = 0;
+    /** At least one. */
+    constructor(all) {
+      const drawn = all.map((endpoint) => ({ endpoint, place: Math.random() }));
+      this.all = drawn.sort((a, b) => a.place - b.place).map(({ endpoint }) => endpoint);
+    }
+    /** The one to be used now. */
+    get current() {
+      return this.all[this.#index];
+    }
+    /** This one did not answer: the next is used, unless another use has turned away from it already. */
+    failed(endpoint) {
+      if (endpoint === this.current) this.#index = (this.#index + 1) % this.all.length;
+    }
+    /** All of them for people to read, without the query, which may hold what is private. */
+    toString() {
+      return this.all.map(({ url }) => `${url.origin}${url.pathname}`).join(" or ");
+    }
+  };
+
   // src/environment.ts
   var scope = globalThis;
   var ownDocument = scope.document;
@@ -3651,7 +3789,7 @@
     locks;
     offline;
     claims;
-    #url;
+    #endpoints;
     #clientId;
     #WebSocket;
     #fetch;
@@ -3667,11 +3805,13 @@
     #state = "connecting";
     #hasWarned = false;
     constructor(url, options) {
-      const server = serverUrl(url);
       const given = toOptions(options, OPTIONS);
+      const endpoints = readEndpoints(url, given);
+      const server = endpoints[0].url;
       this.name = given.bucket ?? toBucket("bucket", bucketOf(server));
       this.partition = given.partition ?? toPartition("partition", server.searchParams.get("partition") ?? currentPartition());
-      this.#url = scoped(server, { bucket: this.name, partition: this.partition });
+      const scope2 = { bucket: this.name, partition: this.partition };
+      this.#endpoints = new Endpoints(endpoints.map((each) => ({ ...each, url: scoped(each.url, scope2) })));
       this.#onstate = given.onstate;
       this.#clientId = given.clientId ?? ownContextId();
       this.#WebSocket = given.WebSocket ?? globalThis.WebSocket;
@@ -3718,9 +3858,11 @@
       this.#admit();
       const stop = watchSessions(worker, (url, identity) => {
         this.#adoptions.delete(stop);
-        const { origin, pathname } = new URL(url);
-        if (origin !== this.#url.origin || pathname !== this.#url.pathname) return;
-        sayGoodbye(() => this.#dial(url), this.#keys, identity);
+        const { origin, pathname, search } = new URL(url);
+        const isOurs = this.#endpoints.all.some((each) => each.url.origin === origin && each.url.pathname === pathname);
+        if (!isOurs) return;
+        const { current } = this.#endpoints;
+        sayGoodbye(() => this.#dial(new URL(search, current.url)), this.#keys, identity);
       });
       this.#adoptions.add(stop);
     }
@@ -3739,7 +3881,7 @@
       const host = {
         admit: () => this.#admit(),
         connect: this.#connect.bind(this),
-        caller: (bucket2, admit, closed) => new Caller(() => bucketUrl(this.#url, bucket2), this.#fetch, this.#keys, admit, closed),
+        caller: (bucket2, admit, closed) => new Caller(this.#endpoints, bucket2, this.#fetch, this.#keys, admit, closed),
         forget: (bucket2) => this.#buckets.delete(bucket2)
       };
       const bucket = new ConnectedBucket(name, host, name === this.name ? Infinity : IDLE_MS);
@@ -3757,9 +3899,9 @@
       return session?.closedError ?? domError("InvalidStateError", "The lockhouse client is closed.");
     }
     #connect(bucket, onbusy) {
-      const url = scoped(this.#url, { bucket }).href;
-      const agent = new Agent(this.#clientId, () => this.#dial(url), this.#keys, {
-        identified: announceSessions(url),
+      const dialer = new Dialer(this.#endpoints, ({ url }) => this.#dial(scoped(url, { bucket })));
+      const agent = new Agent(this.#clientId, dialer, this.#keys, {
+        identified: announceSessions(scoped(this.#endpoints.current.url, { bucket }).href),
         stateChanged: bucket === this.name ? (state) => this.#setState(state) : () => {
         },
         unreachable: (why, isLast) => this.#warn(why, isLast),
@@ -3770,7 +3912,7 @@
     }
     #dial(url) {
       const WebSocket = this.#WebSocket;
-      return unreferenced(new WebSocket(url, SUBPROTOCOL));
+      return unreferenced(new WebSocket(url.href, SUBPROTOCOL));
     }
     #setState(state) {
       if (this.#state === "closed" || this.#state === state) return;
@@ -3781,16 +3923,11 @@
       this.#state = state;
       this.#announce(state);
     }
-    /**
-     * Says once that the server may not be where the URL says; the query, which may hold what is private, is
-     * left out.
-     */
+    /** Says once that the server may not be where the URL says. */
     #warn(why, isLast) {
       if (this.#hasWarned || this.#state !== "connecting") return;
       this.#hasWarned = true;
-      console.warn(
-        `lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why})${isLast ? "" : "; trying again"}`
-      );
+      console.warn(`lockhouse: cannot connect to ${this.#endpoints} (${why})${isLast ? "" : "; trying again"}`);
     }
     /** Calls the user's listener, whose errors are its own: the session goes on. */
     #announce(state) {

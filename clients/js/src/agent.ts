@@ -9,6 +9,7 @@ import {
   releaseBody,
   requestBody,
 } from './bodies.js';
+import type { Dialer } from './dialer.js';
 import { domError, type LossReason, quotaExceeded, type RefusalDetail, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
 import type { Keys } from './key.js';
@@ -20,7 +21,7 @@ import type { Posted } from './outbox.js';
 import { Reclaims } from './reclaim.js';
 import { Session } from './session.js';
 import { TaskQueue } from './tasks.js';
-import type { ConnectionState, LockInfo, LockManagerSnapshot, LockMode, WebSocketLike } from './types.js';
+import type { ConnectionState, LockInfo, LockManagerSnapshot, LockMode } from './types.js';
 
 /** A checked call of `request()`. */
 export interface Ask {
@@ -110,16 +111,17 @@ export class Agent {
   /** Whether the server has been asked to let this number join the present session, and has not refused it. */
   #isJoined = false;
 
-  constructor(clientId: string, dial: () => WebSocketLike, keys: Keys, user: AgentUser) {
+  constructor(clientId: string, dialer: Dialer, keys: Keys, user: AgentUser) {
     this.#clientId = clientId;
     this.#user = user;
-    this.#session = new Session(dial, keys, {
+    this.#session = new Session(dialer, keys, {
       begun: () => this.#begin(),
       resumed: () => this.#askQueriesAnew(),
       succeeded: (former) => this.#keepLocks(former),
       ended: (reason, failure) => this.#endAll(reason, failure),
       noticed: (notices) => this.#tasks.now(notices),
       hasTasks: () => !this.#tasks.isEmpty,
+      holdsLocks: () => this.#holdsLocks,
       identified: (identity) => user.identified(identity),
       stateChanged: (state) => user.stateChanged(state),
       unreachable: (why, isLast) => user.unreachable(why, isLast),
@@ -189,6 +191,11 @@ export class Agent {
     if (this.#session.state === 'closed') return;
     this.#session.close();
     this.#endAll('terminated', clientClosed());
+  }
+
+  get #holdsLocks(): boolean {
+    for (const entry of this.#open.values()) if (entry.kind === 'request' && entry.hold) return true;
+    return false;
   }
 
   #admit(): void {

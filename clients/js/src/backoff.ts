@@ -8,9 +8,12 @@ const LONGEST_MS = 5_000;
 export class Backoff {
   #attempts = 0;
 
-  /** Milliseconds to wait before the next attempt: half to the whole of a span that doubles up to 5 s. */
-  nextMs(): number {
-    const span = Math.min(LONGEST_MS, FIRST_MS * 2 ** this.#attempts);
+  /**
+   * Milliseconds to wait before the next attempt: half to the whole of a span that doubles up to 5 s, or up
+   * to `mostMs` if that is less.
+   */
+  nextMs(mostMs = LONGEST_MS): number {
+    const span = Math.min(LONGEST_MS, mostMs, FIRST_MS * 2 ** this.#attempts);
     this.#attempts += 1;
     return span * (0.5 + Math.random() / 2);
   }

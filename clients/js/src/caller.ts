@@ -2,6 +2,7 @@ import { addAbortAlgorithm } from './abort.js';
 import { Backoff } from './backoff.js';
 import { broken, isMilliseconds, optional, toSecret } from './checks.js';
 import { isAbortSignal } from './conversions.js';
+import type { Endpoints } from './endpoints.js';
 import { type Keys, REFUSED_PAUSE_MS, WrongKey } from './key.js';
 import { type Mark, now } from './lease.js';
 import {
@@ -15,6 +16,7 @@ import {
 import { randomId } from './random.js';
 import { LONGEST_TIMEOUT_MS } from './timers.js';
 import type { FetchInit, FetchLike, ResponseLike } from './types.js';
+import { bucketUrl, type Endpoint } from './url.js';
 
 // Calls of the HTTP API, each tried again as long as that may help and does no harm, by the rules of
 // docs/http.md ("What clients send again"). What becomes of one attempt:
@@ -22,7 +24,8 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // | the attempt ends with                              | then                                               |
 // |----------------------------------------------------|----------------------------------------------------|
 // | a success                                          | the call resolves                                  |
-// | no connection                                      | again after a growing pause                        |
+// | no connection                                      | again: at once at each other endpoint, and at all  |
+// |                                                    | of them after a growing pause                      |
 // | a broken connection, silence for 10 s, 504         | its outcome is unknown: a call that may be done    |
 // | `outcome_unknown`, 502, 503 or 504 of a proxy      | twice again after a growing pause, another rejects |
 // | 503 or `rate_limited`, with a time to come again   | again after that and a growing pause               |
@@ -34,7 +37,8 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // | attempt whose outcome is unknown                   |                                                    |
 // | an abort of the caller's signal, or of the client  | the call rejects with that reason at once          |
 //
-// A call whose next attempt would come beyond the timeout rejects at once. After an attempt whose outcome is
+// After an attempt without an answer, and after 502, 503 and 504, the next one goes to another endpoint if there
+// are several. A call whose next attempt would come beyond the timeout rejects at once. After an attempt whose outcome is
 // unknown it rejects with that, unless the last answer says what is held. All pauses have jitter, so that
 // calls that are refused together do not come together. A call that is not to be done twice carries one
 // Idempotency-Key over all its attempts, so that the server does it once.
@@ -81,20 +85,31 @@ interface Success {
 const DEFAULT_TIMEOUT_MS = 30_000;
 /** How long a single attempt may take. */
 const ATTEMPT_MS = 10_000;
+/** The statuses of a server that stops or cannot serve now, and of a proxy that does not reach it. */
+const IS_AWAY = new Set([502, 503, 504]);
 /** The code of the problem that the key is none that the server takes. */
 const UNAUTHENTICATED = 'unauthenticated';
 
 /** Calls the HTTP API of one bucket. */
 export class Caller {
-  readonly #base: () => string;
+  readonly #endpoints: Endpoints;
+  readonly #bucket: string;
   readonly #fetch: FetchLike | undefined;
   readonly #keys: Keys;
   readonly #admit: () => void;
   readonly #closed: AbortSignal;
 
-  /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-  constructor(base: () => string, fetch: FetchLike | undefined, keys: Keys, admit: () => void, closed: AbortSignal) {
-    this.#base = base;
+  /** `admit` throws what keeps every call from being made; `closed` aborts with the client. */
+  constructor(
+    endpoints: Endpoints,
+    bucket: string,
+    fetch: FetchLike | undefined,
+    keys: Keys,
+    admit: () => void,
+    closed: AbortSignal,
+  ) {
+    this.#endpoints = endpoints;
+    this.#bucket = bucket;
     this.#fetch = fetch;
     this.#keys = keys;
     this.#admit = admit;
@@ -109,7 +124,8 @@ export class Caller {
   /** Makes the call. The options were checked before. */
   async call(call: Call, { signal, timeout = DEFAULT_TIMEOUT_MS }: CallOptions): Promise<Answer> {
     this.#admit();
-    const url = `${this.#base()}/${call.path}`;
+    // One that leads to no HTTP API is a mistake, also while the others answer.
+    for (const each of this.#endpoints.all) bucketUrl(each, this.#bucket);
     // Called as a plain function, as fetch wants to be.
     const fetch = this.#fetch;
     if (!fetch) throw new TypeError('fetch: this platform has none, so the option must give a function');
@@ -120,13 +136,22 @@ export class Caller {
     const backoff = new Backoff();
     let sentAt: Mark | undefined;
     let unknown: OutcomeUnknownError | undefined;
+    // The endpoints at which the call goes on at once.
+    let untried = this.#endpoints.all.length - 1;
     try {
       for (;;) {
         sentAt = call.again === 'withKey' ? (sentAt ?? now()) : now();
-        const end = await this.#attempt(fetch, url, init, endMs, cancel);
+        const endpoint = this.#endpoints.current;
+        const end = await this.#attempt(fetch, endpoint, call.path, init, endMs, cancel);
         const isRepeated = unknown !== undefined;
         if (!(end instanceof ProblemError))
           return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
+        const isElsewhere = this.#endpoints.current !== endpoint && untried > 0;
+        if (end instanceof UnreachableError && isElsewhere && performance.now() < endMs) {
+          untried -= 1;
+          continue;
+        }
+        untried = this.#endpoints.all.length - 1;
         if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
         if (end instanceof OutcomeUnknownError) unknown = end;
         const isOver = unknown !== undefined && call.again === 'never';
@@ -146,7 +171,8 @@ export class Caller {
   /** One attempt: its answer, or what went wrong. Throws only if the call is to be given up. */
   async #attempt(
     fetch: FetchLike,
-    url: string,
+    endpoint: Endpoint,
+    path: string,
     init: Init,
     endMs: number,
     cancel: Cancellation,
@@ -164,11 +190,16 @@ export class Caller {
       const key = await beforeAbort(this.#keys.now(), controller.signal);
       const headers = key === undefined ? init.headers : { ...init.headers, 'Lockhouse-Key': key };
       isSent = true;
-      response = await fetch(url, { ...init, headers, signal: controller.signal });
+      response = await fetch(`${bucketUrl(endpoint, this.#bucket)}/${path}`, {
+        ...init,
+        headers,
+        signal: controller.signal,
+      });
       body = await bodyOf(response);
     } catch (cause) {
       cancel.throwIfCancelled();
       if (cause instanceof WrongKey) throw cause;
+      if (isSent) this.#endpoints.failed(endpoint);
       const missing = isSent ? 'answer' : 'key';
       const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : shownCause(cause);
       if (isQuestion || !isSent || !hadConnection(cause)) {
@@ -184,6 +215,7 @@ export class Caller {
       this.#keys.taken();
       return { body, isReplayed: response.headers.get('idempotency-replayed') !== null };
     }
+    if (IS_AWAY.has(response.status)) this.#endpoints.failed(endpoint);
     const problem = problemError(response.status, body, response.headers.get('retry-after'), isQuestion);
     if (problem.code === UNAUTHENTICATED) this.#keys.refused();
     return problem;

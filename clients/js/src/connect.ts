@@ -4,6 +4,8 @@ import { type Bucket, ConnectedBucket, IDLE_MS } from './bucket.js';
 import { Caller } from './caller.js';
 import { broken, fitting, optional, toBucket, toFunction, toOptions, toPartition } from './checks.js';
 import type { Claims } from './claims.js';
+import { Dialer } from './dialer.js';
+import { Endpoints } from './endpoints.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError, reportException } from './errors.js';
 import { sayGoodbye } from './goodbye.js';
@@ -14,7 +16,7 @@ import type { Offline } from './offline.js';
 import { currentPartition } from './partition.js';
 import { randomId } from './random.js';
 import type { ConnectionState, FetchLike, WebSocketConstructor, WebSocketLike } from './types.js';
-import { bucketOf, bucketUrl, scoped, serverUrl } from './url.js';
+import { bucketOf, type Endpoint, readEndpoints, type ServerUrls, scoped } from './url.js';
 
 /** How to connect. */
 export interface ConnectOptions {
@@ -105,12 +107,14 @@ let contextId: string | undefined;
  * Connects to a lockhouse server. Returns at once; what is called before the connection is open waits in
  * order.
  *
- * The URL is http(s) or ws(s), the path `/` standing for `/v1/ws`, with an optional `?bucket=NAME`.
+ * The URL is http(s) or ws(s), the path `/` standing for `/v1/ws`, with an optional `?bucket=NAME`. It may be
+ * an array of several, of which each serves every client, such as those of the nodes of a fleet: the client
+ * begins with any one of them, and goes on to the next where one does not answer.
  *
  * Throws a TypeError for a URL or option that cannot be used, and what the WebSocket constructor throws, such
  * as a SecurityError for an insecure address in a secure page.
  */
-export function connect(url: string | URL, options: ConnectOptions = {}): Client {
+export function connect(url: ServerUrls, options: ConnectOptions = {}): Client {
   return new LockhouseClient(url, options);
 }
 
@@ -121,7 +125,7 @@ export class LockhouseClient implements Client {
   readonly locks: ExtendedLockManager;
   readonly offline: Offline;
   readonly claims: Claims;
-  readonly #url: URL;
+  readonly #endpoints: Endpoints;
   readonly #clientId: string;
   readonly #WebSocket: WebSocketConstructor | undefined;
   readonly #fetch: FetchLike | undefined;
@@ -136,13 +140,15 @@ export class LockhouseClient implements Client {
   #state: ConnectionState = 'connecting';
   #hasWarned = false;
 
-  constructor(url: string | URL, options: ConnectOptions) {
-    const server = serverUrl(url);
+  constructor(url: ServerUrls, options: ConnectOptions) {
     const given = toOptions(options, OPTIONS);
+    const endpoints = readEndpoints(url, given);
+    const server = (endpoints[0] as Endpoint).url;
     this.name = given.bucket ?? toBucket('bucket', bucketOf(server));
     this.partition =
       given.partition ?? toPartition('partition', server.searchParams.get('partition') ?? currentPartition());
-    this.#url = scoped(server, { bucket: this.name, partition: this.partition });
+    const scope = { bucket: this.name, partition: this.partition };
+    this.#endpoints = new Endpoints(endpoints.map((each) => ({ ...each, url: scoped(each.url, scope) })));
     this.#onstate = given.onstate;
     this.#clientId = given.clientId ?? ownContextId();
     this.#WebSocket = given.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
@@ -196,9 +202,11 @@ export class LockhouseClient implements Client {
     this.#admit();
     const stop = watchSessions(worker, (url, identity) => {
       this.#adoptions.delete(stop);
-      const { origin, pathname } = new URL(url);
-      if (origin !== this.#url.origin || pathname !== this.#url.pathname) return;
-      sayGoodbye(() => this.#dial(url), this.#keys, identity);
+      const { origin, pathname, search } = new URL(url);
+      const isOurs = this.#endpoints.all.some((each) => each.url.origin === origin && each.url.pathname === pathname);
+      if (!isOurs) return;
+      const { current } = this.#endpoints;
+      sayGoodbye(() => this.#dial(new URL(search, current.url)), this.#keys, identity);
     });
     this.#adoptions.add(stop);
   }
@@ -220,7 +228,7 @@ export class LockhouseClient implements Client {
       admit: () => this.#admit(),
       connect: this.#connect.bind(this),
       caller: (bucket: string, admit: () => void, closed: AbortSignal) =>
-        new Caller(() => bucketUrl(this.#url, bucket), this.#fetch, this.#keys, admit, closed),
+        new Caller(this.#endpoints, bucket, this.#fetch, this.#keys, admit, closed),
       forget: (bucket: string) => this.#buckets.delete(bucket),
     };
     const bucket = new ConnectedBucket(name, host, name === this.name ? Infinity : IDLE_MS);
@@ -241,9 +249,9 @@ export class LockhouseClient implements Client {
   }
 
   #connect(bucket: string, onbusy: (isBusy: boolean) => void): Agent {
-    const url = scoped(this.#url, { bucket }).href;
-    const agent = new Agent(this.#clientId, () => this.#dial(url), this.#keys, {
-      identified: announceSessions(url),
+    const dialer = new Dialer(this.#endpoints, ({ url }) => this.#dial(scoped(url, { bucket })));
+    const agent = new Agent(this.#clientId, dialer, this.#keys, {
+      identified: announceSessions(scoped(this.#endpoints.current.url, { bucket }).href),
       stateChanged: bucket === this.name ? (state) => this.#setState(state) : () => {},
       unreachable: (why, isLast) => this.#warn(why, isLast),
       busyChanged: onbusy,
@@ -252,9 +260,9 @@ export class LockhouseClient implements Client {
     return agent;
   }
 
-  #dial(url: string): WebSocketLike {
+  #dial(url: URL): WebSocketLike {
     const WebSocket = this.#WebSocket as WebSocketConstructor;
-    return unreferenced(new WebSocket(url, SUBPROTOCOL));
+    return unreferenced(new WebSocket(url.href, SUBPROTOCOL));
   }
 
   #setState(state: ConnectionState): void {
@@ -267,16 +275,11 @@ export class LockhouseClient implements Client {
     this.#announce(state);
   }
 
-  /**
-   * Says once that the server may not be where the URL says; the query, which may hold what is private, is
-   * left out.
-   */
+  /** Says once that the server may not be where the URL says. */
   #warn(why: string, isLast: boolean): void {
     if (this.#hasWarned || this.#state !== 'connecting') return;
     this.#hasWarned = true;
-    console.warn(
-      `lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why})${isLast ? '' : '; trying again'}`,
-    );
+    console.warn(`lockhouse: cannot connect to ${this.#endpoints} (${why})${isLast ? '' : '; trying again'}`);
   }
 
   /** Calls the user's listener, whose errors are its own: the session goes on. */

@@ -39,6 +39,12 @@ export function domError(name: string, message: string): DOMException {
   return new DOMException(message, name);
 }
 
+/** Makes the error for what is pending when the server closes with a code that blames a frame of this client. */
+export function refusedByServer(code: number, message: string): DOMException {
+  const why = message === '' ? `close code ${code}` : message;
+  return domError('NetworkError', `The lock server refused a frame of this client: ${why}`);
+}
+
 /** Makes the error for a limit that was exceeded; engines that have the newer class get it. */
 export function quotaExceeded(message: string): DOMException {
   const scope = globalThis as { QuotaExceededError?: new (message: string) => DOMException };

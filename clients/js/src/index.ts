@@ -52,3 +52,4 @@ export type {
   WebSocketConstructor,
   WebSocketLike,
 } from './types.js';
+export type { ServerUrls } from './url.js';

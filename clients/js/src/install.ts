@@ -3,6 +3,7 @@ import { isSecure } from './environment.js';
 import { Lock } from './lock.js';
 import { LockManager, newLockManager } from './lock-manager.js';
 import { installStorageBuckets } from './storage-buckets.js';
+import type { ServerUrls } from './url.js';
 import { brandCheck, defineAccessor, defineGlobal } from './webidl.js';
 
 type Constructor = { readonly prototype: object };
@@ -21,7 +22,7 @@ interface Scope {
  * The object on `navigator.locks` has the specification's members only; the client that is returned has the
  * extended ones.
  */
-export function install(url: string | URL, options: ConnectOptions = {}): Client {
+export function install(url: ServerUrls, options: ConnectOptions = {}): Client {
   const client = new LockhouseClient(url, options);
   if (!isSecure()) return client;
   defineGlobal('LockManager', LockManager);

@@ -1,7 +1,7 @@
-import { Backoff } from './backoff.js';
 import { Batch } from './batch.js';
 import { ACK_BODY, acknowledging, BYE_BODY, helloText, type Identity, pongBody } from './bodies.js';
-import { domError, type LossReason } from './errors.js';
+import type { Dialer } from './dialer.js';
+import { domError, type LossReason, refusedByServer } from './errors.js';
 import {
   count,
   frameAt,
@@ -43,16 +43,19 @@ export interface SessionUser {
   noticed(notices: readonly Notice[]): void;
   /** Whether notices wait for their tasks. */
   hasTasks(): boolean;
+  /** Whether there are locks that end with the lease. */
+  holdsLocks(): boolean;
   /** A session has begun or goes on, or there is none any more. */
   identified(identity: Identity | undefined): void;
   stateChanged(state: ConnectionState): void;
-  /** A connection ended before any was open; another is about to be tried, unless this was the last. */
+  /** No endpoint has given a connection yet; they are about to be tried again, unless this was the last time. */
   unreachable(why: string, isLast: boolean): void;
 }
 
 /** A page has a thread of its own, which no other thread keeps waiting. */
 const IS_PAGE = 'document' in globalThis;
 const ACK_AFTER = 64;
+/** After so much silence a connection is given up. */
 const SILENT_HEARTBEATS = 3;
 
 /** What a WebSocket reports when the connection broke. */
@@ -75,11 +78,10 @@ const CLOSES_OF_BAD_FRAME = new Set([1003, 1009, 4400]);
  * them.
  */
 export class Session {
-  readonly #dial: () => WebSocketLike;
+  readonly #dialer: Dialer;
   readonly #keys: Keys;
   readonly #user: SessionUser;
   #lease = new Lease();
-  readonly #backoff = new Backoff();
   #state: ConnectionState = 'connecting';
   #asleep = false;
   #socket: WebSocketLike | undefined;
@@ -96,7 +98,7 @@ export class Session {
   #heardAtMs = 0;
   /** When the session is to be resumed with another key, by the monotonic clock. */
   #renewAtMs = Number.POSITIVE_INFINITY;
-  #silenceMs = 0;
+  #heartbeatMs = 0;
   #frameBytes = 65_536;
   #lastFatal = '';
   /** Why the server takes nothing from this client any more. */
@@ -107,8 +109,8 @@ export class Session {
   #dialTimer: ReturnType<typeof setTimeout> | undefined;
   #watchTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(dial: () => WebSocketLike, keys: Keys, user: SessionUser) {
-    this.#dial = dial;
+  constructor(dialer: Dialer, keys: Keys, user: SessionUser) {
+    this.#dialer = dialer;
     this.#keys = keys;
     this.#user = user;
     this.#batch = new Batch(
@@ -131,7 +133,7 @@ export class Session {
 
   /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
   open(): void {
-    this.#connect(this.#dial());
+    this.#connect(this.#dialer.dial());
     this.#unlist = onExit(this);
   }
 
@@ -172,6 +174,7 @@ export class Session {
 
   /** Ends the session, on the server too, and connects anew. */
   abandon(reason: LossReason, failure?: Error): void {
+    this.#dialer.failed();
     this.#hangUp(CLOSE_NORMAL);
     this.#end(reason, failure);
     this.#reconnect();
@@ -205,14 +208,14 @@ export class Session {
     this.#hangUp(CLOSE_NORMAL);
     clearTimeout(this.#watchTimer);
     this.#identify(undefined);
-    if (left && !socket) sayGoodbye(this.#dial, this.#keys, left);
+    if (left && !socket) sayGoodbye(this.#dialer.dial, this.#keys, left);
     // The connection may have broken before the close got through.
     if (left && socket) {
       // Keeps the process for what is still to be written.
       const timer = setTimeout(() => {}, DIAL_TIMEOUT_MS);
       socket.onclose = (event: { readonly code: number }) => {
         clearTimeout(timer);
-        if (event.code === CLOSE_ABNORMAL) sayGoodbye(this.#dial, this.#keys, left);
+        if (event.code === CLOSE_ABNORMAL) sayGoodbye(this.#dialer.dial, this.#keys, left);
       };
     }
     this.#setState('closed');
@@ -271,12 +274,19 @@ export class Session {
     socket.onmessage = (event: { readonly data: unknown }) => this.#receive(event.data);
     socket.onerror = () => {};
     socket.onclose = (event: { readonly code: number }) => this.#closed(event.code);
-    this.#dialTimer = setQuietTimeout(() => this.#notAnswered(), DIAL_TIMEOUT_MS);
+    const patienceMs = this.#dialer.patienceMs(this.#urgentMs);
+    this.#dialTimer = setQuietTimeout(() => this.#notAnswered(patienceMs), patienceMs);
   }
 
-  #notAnswered(): void {
+  #notAnswered(patienceMs: number): void {
+    this.#dialer.failed();
     this.#lose();
-    this.#reportUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
+    this.#reportUnreachable(`no answer within ${patienceMs} ms`);
+  }
+
+  /** The heartbeat, if locks are to be reclaimed. */
+  get #urgentMs(): number | undefined {
+    return this.#user.holdsLocks() ? this.#heartbeatMs : undefined;
   }
 
   #openSession(socket: WebSocketLike): void {
@@ -359,7 +369,7 @@ export class Session {
     const notice = readNotice(frame);
     if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
     if (notice.type !== 'snapshot') this.#countIn(frame);
-    this.#backoff.reset();
+    this.#dialer.proved();
     // What is gathered acknowledges it, too.
     if (this.#unreported >= ACK_AFTER && this.#greeted && this.#batch.isEmpty) this.#sendAlone(ACK_BODY);
     return notice;
@@ -380,13 +390,14 @@ export class Session {
     if (!welcome.resumed) this.#replace(welcome);
     if (this.#state === 'closed') return;
     this.#keys.taken();
+    this.#dialer.connected();
     clearTimeout(this.#dialTimer);
     const received = this.#identity?.received ?? newCounter();
     this.#identify({ session: welcome.session, secret: welcome.secret, received });
     this.#epoch = welcome.epoch;
     this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
     this.#frameBytes = welcome.frameBytes;
-    this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
+    this.#heartbeatMs = welcome.heartbeatMs;
     this.#lease.welcomed(welcome.leaseMs, welcome.credentialMs);
     const renewal = this.#keys.mayChange ? welcome.credentialMs : undefined;
     this.#renewAtMs = performance.now() + (renewal ?? Number.POSITIVE_INFINITY) * RENEWAL_SHARE;
@@ -421,7 +432,7 @@ export class Session {
 
   #pinged(frame: RawFrame): void {
     const ping = readPing(frame);
-    this.#backoff.reset();
+    this.#dialer.proved();
     this.#lease.answered(ping.answered);
     this.#lease.answerSent(ping.n);
     this.#sendAlone(pongBody(ping.n));
@@ -456,6 +467,7 @@ export class Session {
       this.#denied(code);
       return;
     }
+    this.#dialer.failed();
     if (code === CLOSE_LEASE_EXPIRED) this.#end('expired');
     else if (CLOSES_OF_DENIED.has(code)) this.#end('denied');
     else if (CLOSES_OF_ENDED.has(code)) this.#end('terminated');
@@ -485,7 +497,8 @@ export class Session {
   }
 
   #reportUnreachable(why: string): void {
-    if (this.#state === 'connecting') this.#user.unreachable(why, this.#denial !== undefined);
+    const isLast = this.#denial !== undefined;
+    if (this.#state === 'connecting' && (isLast || this.#dialer.isRoundOver)) this.#user.unreachable(why, isLast);
   }
 
   /** The connection is of no use any more, though neither side closed it; the session may still be resumed. */
@@ -525,7 +538,8 @@ export class Session {
   #reconnect(leastMs = 0): void {
     if (this.#state === 'closed' || this.#asleep || this.#socket) return;
     clearTimeout(this.#dialTimer);
-    this.#dialTimer = setQuietTimeout(() => this.#redial(), Math.max(leastMs, this.#backoff.nextMs()));
+    const pauseMs = Math.max(leastMs, this.#dialer.pauseMs(this.#urgentMs));
+    this.#dialTimer = setQuietTimeout(() => this.#redial(), pauseMs);
     this.#watch();
     this.#setState('lost');
   }
@@ -542,8 +556,9 @@ export class Session {
   #redial(): void {
     if (this.#state === 'closed' || this.#asleep || this.#socket) return;
     try {
-      this.#connect(this.#dial());
+      this.#connect(this.#dialer.dial());
     } catch {
+      this.#dialer.failed();
       this.#reconnect();
     }
   }
@@ -557,14 +572,15 @@ export class Session {
     if (!this.#identity) return;
     const silentMs = this.#greeted ? performance.now() - this.#heardAtMs : 0;
     const renewalMs = this.#greeted ? this.#renewAtMs - performance.now() : Number.POSITIVE_INFINITY;
-    const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs, renewalMs);
+    const nextMs = Math.min(this.#lease.remainingMs(), SILENT_HEARTBEATS * this.#heartbeatMs - silentMs, renewalMs);
     this.#watchTimer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
   }
 
   #look(): void {
     if (this.isOverdue()) return;
     const nowMs = performance.now();
-    const isSilent = nowMs - this.#heardAtMs >= this.#silenceMs;
+    const isSilent = nowMs - this.#heardAtMs >= SILENT_HEARTBEATS * this.#heartbeatMs;
+    if (this.#greeted && isSilent) this.#dialer.failed();
     if (this.#greeted && (isSilent || nowMs >= this.#renewAtMs)) this.#lose();
     else this.#watch();
   }
@@ -577,9 +593,4 @@ export class Session {
     if (state === 'closed') this.#unlist();
     this.#user.stateChanged(state);
   }
-}
-
-function refusedByServer(code: number, message: string): DOMException {
-  const why = message === '' ? `close code ${code}` : message;
-  return domError('NetworkError', `The lock server refused a frame of this client: ${why}`);
 }

@@ -10,33 +10,70 @@ const SOCKET_PROTOCOLS: Record<string, string> = { 'http:': 'ws:', 'https:': 'ws
 const DEFAULT_BUCKET = 'default';
 const PARAMETERS = ['bucket', 'partition'];
 
+/** The URL of a server, or several: those of a fleet, of which each serves every client. */
+export type ServerUrls = string | URL | readonly (string | URL)[];
+
+/** What all URLs of a fleet have in common. */
+const COMMON: Record<string, (url: URL) => string> = {
+  protocol: (url) => httpProtocol(url),
+  bucket: (url) => bucketOf(url),
+  partition: (url) => url.searchParams.get('partition') ?? '',
+};
+
+/** One address of a server. */
+export interface Endpoint {
+  /** Its name in errors. */
+  readonly field: string;
+  readonly url: URL;
+}
+
+/**
+ * Reads the URLs of a server. Several must have the same protocol, and the same bucket and partition unless
+ * these are `given` otherwise.
+ */
+export function readEndpoints(urls: ServerUrls, given: Scoping): Endpoint[] {
+  const read = (field: string, url: string | URL) => ({ field, url: serverUrl(field, url) });
+  if (!Array.isArray(urls)) return [read('url', urls as string | URL)];
+  const [first, ...others] = Array.from(urls as readonly (string | URL)[], (url, index) => read(`url[${index}]`, url));
+  if (!first) throw new TypeError('url: an empty array, but it must have at least one URL');
+  for (const [what, of] of Object.entries(COMMON)) {
+    const other = others.find(({ url }) => of(url) !== of(first.url));
+    if (!other || given[what as keyof Scoping] !== undefined) continue;
+    const [mine, its] = [other, first].map(({ url }) => shown(of(url)));
+    throw new TypeError(`${other.field}: the ${what} ${mine}, but it must be that of url[0], ${its}`);
+  }
+  return [first, ...others];
+}
+
 /**
  * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query may name a
  * bucket and a partition.
  * Errors show no password.
  */
-export function serverUrl(address: string | URL): URL {
+function serverUrl(field: string, address: string | URL): URL {
   // Unlike a template, this takes a symbol, too, and the error names it.
   const text = String(address);
   if (!URL.canParse(text))
-    throw broken('url', masked(text), 'an absolute URL, with a number up to 65535 as its port if it has one');
+    throw broken(field, masked(text), 'an absolute URL, with a number up to 65535 as its port if it has one');
   const url = new URL(text);
   const protocol = SOCKET_PROTOCOLS[url.protocol];
-  if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
-  for (const field of url.searchParams.keys()) {
+  if (!protocol)
+    throw new TypeError(`${field}: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
+  for (const name of url.searchParams.keys()) {
     // A server refuses them in the handshake, whose answer no page sees. The value may be a secret.
-    if (!PARAMETERS.includes(field)) {
-      throw new TypeError(`url: has ${shown(field)} in its query, but it must have bucket and partition only`);
+    if (!PARAMETERS.includes(name)) {
+      throw new TypeError(`${field}: has ${shown(name)} in its query, but it must have bucket and partition only`);
     }
   }
   if (url.username !== '' || url.password !== '') {
-    throw broken('url', masked(text), 'without a user and a password: what says who connects is the option key');
+    throw broken(field, masked(text), 'without a user and a password: what says who connects is the option key');
   }
-  if (url.port === '0') throw broken('url', text, 'one with a port from 1 to 65535');
-  if (url.hash !== '') throw broken('url', text, 'without a fragment');
-  if (!isEncoded(url.search)) throw broken('url', text, 'one whose query is percent-encoded UTF-8');
-  for (const field of PARAMETERS) {
-    if (url.searchParams.getAll(field).length > 1) throw new TypeError(`url: has more than one ${field} in its query`);
+  if (url.port === '0') throw broken(field, text, 'one with a port from 1 to 65535');
+  if (url.hash !== '') throw broken(field, text, 'without a fragment');
+  if (!isEncoded(url.search)) throw broken(field, text, 'one whose query is percent-encoded UTF-8');
+  for (const name of PARAMETERS) {
+    if (url.searchParams.getAll(name).length > 1)
+      throw new TypeError(`${field}: has more than one ${name} in its query`);
   }
   url.protocol = protocol;
   if (url.pathname === '/') url.pathname = '/v1/ws';
@@ -61,16 +98,19 @@ function masked(address: string): string {
  * The address below which the HTTP API of a bucket lies, beside that of the WebSocket. Throws a TypeError
  * where the one does not give the other, or a path cannot hold the name.
  */
-export function bucketUrl(socketUrl: URL, bucket: string): string {
-  const [path, ...rest] = socketUrl.pathname.split(/\/v1\/ws$/);
+export function bucketUrl({ field, url }: Endpoint, bucket: string): string {
+  const [path, ...rest] = url.pathname.split(/\/v1\/ws$/);
   if (rest.length === 0) {
-    throw new TypeError(`url: the path ${socketUrl.pathname}, but for offline locks and claims it must end in /v1/ws`);
+    throw new TypeError(`${field}: the path ${url.pathname}, but for offline locks and claims it must end in /v1/ws`);
   }
   if (bucket === '' || bucket === '.' || bucket === '..') {
     throw new TypeError(`bucket: ${JSON.stringify(bucket)}, but the path of an HTTP call cannot hold this name`);
   }
-  const protocol = socketUrl.protocol === 'wss:' ? 'https:' : 'http:';
-  return `${protocol}//${socketUrl.host}${path}/v1/buckets/${checkedForUrl('bucket', bucket)}`;
+  return `${httpProtocol(url)}//${url.host}${path}/v1/buckets/${checkedForUrl('bucket', bucket)}`;
+}
+
+function httpProtocol(socketUrl: URL): string {
+  return socketUrl.protocol === 'wss:' ? 'https:' : 'http:';
 }
 
 /**

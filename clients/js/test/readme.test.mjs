@@ -8,6 +8,7 @@ import { delimiter, dirname } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { lockhouseBinary, startServer } from './support/server.mjs';
+import { deadUrl } from './support/silent.mjs';
 
 const file = (path) => fileURLToPath(new URL(path, import.meta.url));
 const readme = readFileSync(file('../../../README.md'), 'utf8');
@@ -31,11 +32,11 @@ describe('the examples of the README', () => {
   });
   after(() => server?.stop());
 
-  /** Runs a program on `input`; what it printed, once it ended well. */
-  async function run(program, args, input) {
+  /** Runs a program on `input`, with this `LOCKHOUSE_URL`; what it printed, once it ended well. */
+  async function run(program, args, input, url = server.url) {
     const env = {
       ...process.env,
-      LOCKHOUSE_URL: server.url,
+      LOCKHOUSE_URL: url,
       PATH: `${dirname(lockhouseBinary())}${delimiter}${process.env.PATH}`,
     };
     // Within the package, so that its own name and its dependencies resolve.
@@ -85,6 +86,13 @@ describe('the examples of the README', () => {
       assert.deepEqual(printed.split('\n'), expected);
     });
   }
+
+  test('the example of several URLs runs in Node where some of them are dead', async () => {
+    const urls = [await deadUrl(), server.url, await deadUrl()].join(',');
+    const code = example(ownReadme, 'Several URLs', 'js');
+    const printed = await run(process.execPath, ['--input-type=module'], code, urls);
+    assert.equal(printed, 'some node has granted it\n');
+  });
 
   test('the shell example runs in sh', async () => {
     const printed = await run('sh', ['-e'], example(readme, 'Shell', 'sh'));

@@ -1,8 +1,9 @@
 import { type Identity } from './bodies.js';
+import type { Dialer } from './dialer.js';
 import type { Keys } from './key.js';
 import { Hold, type Lock } from './lock.js';
 import { Session } from './session.js';
-import type { ConnectionState, LockManagerSnapshot, LockMode, WebSocketLike } from './types.js';
+import type { ConnectionState, LockManagerSnapshot, LockMode } from './types.js';
 /** A checked call of `request()`. */
 export interface Ask {
     readonly name: string;
@@ -35,7 +36,7 @@ export interface AgentUser {
  */
 export declare class Agent {
     #private;
-    constructor(clientId: string, dial: () => WebSocketLike, keys: Keys, user: AgentUser);
+    constructor(clientId: string, dialer: Dialer, keys: Keys, user: AgentUser);
     /** The session, to be opened, put to sleep and woken. */
     get session(): Session;
     /** Requests a lock: https://w3c.github.io/web-locks/#request-a-lock */

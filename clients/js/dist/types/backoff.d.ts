@@ -4,8 +4,11 @@
  */
 export declare class Backoff {
     #private;
-    /** Milliseconds to wait before the next attempt: half to the whole of a span that doubles up to 5 s. */
-    nextMs(): number;
+    /**
+     * Milliseconds to wait before the next attempt: half to the whole of a span that doubles up to 5 s, or up
+     * to `mostMs` if that is less.
+     */
+    nextMs(mostMs?: number): number;
     /** The connection has proved good. */
     reset(): void;
 }

@@ -1,3 +1,4 @@
+import type { Endpoints } from './endpoints.js';
 import { type Keys } from './key.js';
 import { type Mark } from './lease.js';
 import { type ProblemBody } from './problems.js';
@@ -36,8 +37,8 @@ export interface Answer {
 /** Calls the HTTP API of one bucket. */
 export declare class Caller {
     #private;
-    /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-    constructor(base: () => string, fetch: FetchLike | undefined, keys: Keys, admit: () => void, closed: AbortSignal);
+    /** `admit` throws what keeps every call from being made; `closed` aborts with the client. */
+    constructor(endpoints: Endpoints, bucket: string, fetch: FetchLike | undefined, keys: Keys, admit: () => void, closed: AbortSignal);
     /** Aborts when the client is closed. */
     get closed(): AbortSignal;
     /** Makes the call. The options were checked before. */

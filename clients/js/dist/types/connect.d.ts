@@ -5,6 +5,7 @@ import { type Key } from './key.js';
 import type { ExtendedLockManager, Source } from './lock-manager.js';
 import type { Offline } from './offline.js';
 import type { ConnectionState, FetchLike, WebSocketConstructor } from './types.js';
+import { type ServerUrls } from './url.js';
 /** How to connect. */
 export interface ConnectOptions {
     /**
@@ -74,12 +75,14 @@ type Listener = (state: ConnectionState) => void;
  * Connects to a lockhouse server. Returns at once; what is called before the connection is open waits in
  * order.
  *
- * The URL is http(s) or ws(s), the path `/` standing for `/v1/ws`, with an optional `?bucket=NAME`.
+ * The URL is http(s) or ws(s), the path `/` standing for `/v1/ws`, with an optional `?bucket=NAME`. It may be
+ * an array of several, of which each serves every client, such as those of the nodes of a fleet: the client
+ * begins with any one of them, and goes on to the next where one does not answer.
  *
  * Throws a TypeError for a URL or option that cannot be used, and what the WebSocket constructor throws, such
  * as a SecurityError for an insecure address in a secure page.
  */
-export declare function connect(url: string | URL, options?: ConnectOptions): Client;
+export declare function connect(url: ServerUrls, options?: ConnectOptions): Client;
 /** As {@link connect}, with the sources from which more managers of the same connections can be made. */
 export declare class LockhouseClient implements Client {
     #private;
@@ -88,7 +91,7 @@ export declare class LockhouseClient implements Client {
     readonly locks: ExtendedLockManager;
     readonly offline: Offline;
     readonly claims: Claims;
-    constructor(url: string | URL, options: ConnectOptions);
+    constructor(url: ServerUrls, options: ConnectOptions);
     get state(): ConnectionState;
     get onstate(): Listener | null;
     set onstate(listener: Listener | null | undefined);

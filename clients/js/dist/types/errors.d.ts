@@ -18,6 +18,8 @@ export interface RefusalDetail {
 export declare function lockLost(reason: LossReason): LockLostError;
 /** Makes the DOMException of this name. */
 export declare function domError(name: string, message: string): DOMException;
+/** Makes the error for what is pending when the server closes with a code that blames a frame of this client. */
+export declare function refusedByServer(code: number, message: string): DOMException;
 /** Makes the error for a limit that was exceeded; engines that have the newer class get it. */
 export declare function quotaExceeded(message: string): DOMException;
 /** Turns an `error` frame of the server into the error that the specification has for it, or the nearest one. */

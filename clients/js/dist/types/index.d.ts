@@ -15,3 +15,4 @@ export { AlreadyAssignedError, BusyError, ClaimExpiredError, ClaimedError, Claim
 export type { RecordGrant, RecordKey, RecordLock, RecordTarget, ReleaseTarget } from './records.js';
 export type { LockTarget, LockTargets } from './request-all.js';
 export type { ConnectionState, FetchInit, FetchLike, HeldLockCallback, LockGrantedCallback, LockInfo, LockManagerSnapshot, LockMode, LockOptions, RequestOptions, ResponseLike, WaitingOptions, WebSocketConstructor, WebSocketLike, } from './types.js';
+export type { ServerUrls } from './url.js';

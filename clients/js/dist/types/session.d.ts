@@ -1,10 +1,11 @@
 import { type Identity } from './bodies.js';
+import type { Dialer } from './dialer.js';
 import { type LossReason } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
 import { type Keys } from './key.js';
 import { Lease } from './lease.js';
 import { Posted } from './outbox.js';
-import type { ConnectionState, WebSocketLike } from './types.js';
+import type { ConnectionState } from './types.js';
 /** The user of a session: it is notified of events, always after the session's own state is complete. */
 export interface SessionUser {
     /** A fresh session has begun: everything that is pending has to be sent. */
@@ -25,10 +26,12 @@ export interface SessionUser {
     noticed(notices: readonly Notice[]): void;
     /** Whether notices wait for their tasks. */
     hasTasks(): boolean;
+    /** Whether there are locks that end with the lease. */
+    holdsLocks(): boolean;
     /** A session has begun or goes on, or there is none any more. */
     identified(identity: Identity | undefined): void;
     stateChanged(state: ConnectionState): void;
-    /** A connection ended before any was open; another is about to be tried, unless this was the last. */
+    /** No endpoint has given a connection yet; they are about to be tried again, unless this was the last time. */
     unreachable(why: string, isLast: boolean): void;
 }
 /**
@@ -37,7 +40,7 @@ export interface SessionUser {
  */
 export declare class Session {
     #private;
-    constructor(dial: () => WebSocketLike, keys: Keys, user: SessionUser);
+    constructor(dialer: Dialer, keys: Keys, user: SessionUser);
     /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
     open(): void;
     /**

@@ -3,17 +3,24 @@ export interface Scoping {
     readonly bucket?: string | undefined;
     readonly partition?: string | undefined;
 }
+/** The URL of a server, or several: those of a fleet, of which each serves every client. */
+export type ServerUrls = string | URL | readonly (string | URL)[];
+/** One address of a server. */
+export interface Endpoint {
+    /** Its name in errors. */
+    readonly field: string;
+    readonly url: URL;
+}
 /**
- * Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query may name a
- * bucket and a partition.
- * Errors show no password.
+ * Reads the URLs of a server. Several must have the same protocol, and the same bucket and partition unless
+ * these are `given` otherwise.
  */
-export declare function serverUrl(address: string | URL): URL;
+export declare function readEndpoints(urls: ServerUrls, given: Scoping): Endpoint[];
 /**
  * The address below which the HTTP API of a bucket lies, beside that of the WebSocket. Throws a TypeError
  * where the one does not give the other, or a path cannot hold the name.
  */
-export declare function bucketUrl(socketUrl: URL, bucket: string): string;
+export declare function bucketUrl({ field, url }: Endpoint, bucket: string): string;
 /**
  * Percent-encodes a value. Throws a TypeError for what is no string, and for a lone surrogate, which an
  * address cannot hold.

@@ -16,6 +16,11 @@ import {
 
 const { locks } = connect('https://locks.example/?bucket=orders');
 declare const options: RequestOptions;
+declare const urls: readonly string[];
+connect(urls);
+connect(['https://a.example/', new URL('https://b.example/')]);
+// @ts-expect-error: a list of URLs, and not of anything else.
+connect([7420]);
 
 export const answers: Promise<string>[] = [
   locks.request('a', (lock) => lock.name),

@@ -1,0 +1,77 @@
+import { Backoff } from './backoff.js';
+import type { Endpoints } from './endpoints.js';
+import { DIAL_TIMEOUT_MS } from './goodbye.js';
+import type { WebSocketLike } from './types.js';
+import type { Endpoint } from './url.js';
+
+/** How long the first attempt at one of several endpoints may take. */
+const FIRST_PATIENCE_MS = 2_000;
+
+/**
+ * Connects to one endpoint after another. A round is one attempt at each; before it there is a pause, and
+ * within it none. Both the pauses and the time that an attempt may take double with each round.
+ *
+ * `urgentMs` is the heartbeat while there are locks to reclaim: no pause is longer then, and the attempts of
+ * the first round give up after it, so that the next endpoint is tried long before the lease is over.
+ */
+export class Dialer {
+  readonly #endpoints: Endpoints;
+  readonly #open: (endpoint: Endpoint) => WebSocketLike;
+  readonly #backoff = new Backoff();
+  #latest: Endpoint;
+  /** The attempts that are left of this round. */
+  #left = 0;
+  /** The rounds since there was a connection, with this one. */
+  #rounds = 0;
+
+  /** `open` throws what the constructor of a WebSocket throws. */
+  constructor(endpoints: Endpoints, open: (endpoint: Endpoint) => WebSocketLike) {
+    this.#endpoints = endpoints;
+    this.#open = open;
+    this.#latest = endpoints.current;
+  }
+
+  /** Begins a connection. */
+  readonly dial = (): WebSocketLike => {
+    if (this.#left === 0) {
+      this.#left = this.#endpoints.all.length;
+      this.#rounds += 1;
+    }
+    this.#left -= 1;
+    this.#latest = this.#endpoints.current;
+    return this.#open(this.#latest);
+  };
+
+  /** The latest attempt is of no use, or its connection has broken: the next one goes elsewhere. */
+  failed(): void {
+    this.#endpoints.failed(this.#latest);
+  }
+
+  /** There is a connection. Once it breaks, a pause comes first, so that a crowd does not move as one. */
+  connected(): void {
+    this.#left = 0;
+    this.#rounds = 0;
+  }
+
+  /** The connection has proved good. */
+  proved(): void {
+    this.#backoff.reset();
+  }
+
+  /** Whether the next attempt begins a round. */
+  get isRoundOver(): boolean {
+    return this.#left === 0;
+  }
+
+  /** Milliseconds to wait before the next attempt. */
+  pauseMs(urgentMs: number | undefined): number {
+    return this.isRoundOver ? this.#backoff.nextMs(urgentMs) : 0;
+  }
+
+  /** Milliseconds after which the latest attempt, from the dial to the welcome, is given up. */
+  patienceMs(urgentMs: number | undefined): number {
+    const isOnly = this.#endpoints.all.length === 1;
+    const firstMs = urgentMs ?? (isOnly ? DIAL_TIMEOUT_MS : FIRST_PATIENCE_MS);
+    return Math.min(DIAL_TIMEOUT_MS, firstMs * 2 ** (this.#rounds - 1));
+  }
+}
