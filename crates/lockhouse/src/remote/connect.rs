@@ -4,14 +4,15 @@ use std::future::IntoFuture;
 #[cfg(feature = "tls")]
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_wire as wire;
 
 use super::connection::Connection;
 use super::session::task;
-use super::transport::address::Address;
 use super::transport::credentials::Credentials;
+use super::transport::endpoints::Endpoints;
 use crate::remote::error::ConnectError;
 use crate::remote::http::api::Api;
 use crate::remote::http::client::Http;
@@ -22,7 +23,8 @@ use crate::remote::transport::tls::Trust;
 #[derive(Clone, Debug)]
 #[must_use = "a connection is made only when this is awaited"]
 pub struct Connect {
-    url: String,
+    /// At least one.
+    urls: Vec<String>,
     bucket: Option<String>,
     partition: Option<String>,
     label: String,
@@ -51,7 +53,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub fn connect(url: impl Into<String>) -> Connect {
     let label = concat!("lockhouse-rust/", env!("CARGO_PKG_VERSION")).to_owned();
     Connect {
-        url: url.into(),
+        urls: vec![url.into()],
         bucket: None,
         partition: None,
         label,
@@ -66,6 +68,22 @@ pub fn connect(url: impl Into<String>) -> Connect {
 }
 
 impl Connect {
+    /// Another URL of the same server, such as that of another node of a fleet; each has to serve every
+    /// client. The client begins with any one of them, goes on to the next where one does not answer, and
+    /// resumes its session at the one that does. All have the same bucket and partition, and all or none
+    /// speak TLS.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let connection = lockhouse::remote::connect("http://10.0.0.1:7420").or("http://10.0.0.2:7420").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn or(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
     /// The bucket whose locks are meant, instead of the one in the URL or `default`. At most 256 bytes.
     pub fn bucket(mut self, bucket: impl Into<String>) -> Self {
         self.bucket = Some(bucket.into());
@@ -160,31 +178,31 @@ impl Connect {
     /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`], [`ConnectError::Key`],
     /// [`ConnectError::Ca`], [`ConnectError::Certificate`].
     pub fn http(self) -> Result<Http, ConnectError> {
-        let address = self.address()?;
+        let endpoints = self.endpoints()?;
         self.credentials.show()?;
-        Http::new(&address, &self.label, self.credentials)
+        Http::new(endpoints, &self.label, self.credentials)
     }
 
-    fn address(&self) -> Result<Address, ConnectError> {
+    fn endpoints(&self) -> Result<Arc<Endpoints>, ConnectError> {
         let scope = [("bucket", &self.bucket), ("partition", &self.partition)];
         let scope: Vec<_> = scope.iter().filter_map(|(key, value)| Some((*key, value.as_deref()?))).collect();
-        let address = Address::parse(&self.url, &scope)?;
+        let endpoints = Endpoints::parse(&self.urls, &scope)?;
         if self.label.len() > wire::LABEL_BYTES {
             return Err(ConnectError::Label { bytes: self.label.len() });
         }
         #[cfg(feature = "tls")]
-        if address.is_tls() {
-            return Ok(address.trusting(Trust::new(self.ca.as_deref(), self.certificate.as_ref())?));
+        if endpoints.first().is_tls() {
+            let trust = Trust::new(self.ca.as_deref(), self.certificate.as_ref())?;
+            return Ok(Arc::new(endpoints.map(|address| address.trusting(trust.clone()))));
         }
-        Ok(address)
+        Ok(Arc::new(endpoints))
     }
 
     async fn open(self) -> Result<Connection, ConnectError> {
-        let address = self.address()?;
-        let http =
-            Http::new(&address, &self.label, self.credentials.clone()).map_err(|error| error.to_string());
-        task::start(address, self.label, self.credentials, self.while_draining, Api::new(http, self.timeout))
-            .await
+        let endpoints = self.endpoints()?;
+        let http = Http::new(endpoints.clone(), &self.label, self.credentials.clone());
+        let api = Api::new(http.map_err(|error| error.to_string()), self.timeout);
+        task::start(endpoints, self.label, self.credentials, self.while_draining, api).await
     }
 }
 
@@ -192,8 +210,8 @@ impl IntoFuture for Connect {
     type Output = Result<Connection, ConnectError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    /// Connects once; a connection that breaks later is made anew without end. Needs a tokio runtime with I/O
-    /// and time enabled, on which the connection then lives.
+    /// Connects once, to the first URL that leads to a server; a connection that breaks later is made anew
+    /// without end. Needs a tokio runtime with I/O and time enabled, on which the connection then lives.
     ///
     /// # Errors
     ///

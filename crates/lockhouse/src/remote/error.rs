@@ -2,16 +2,21 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use lockhouse_wire as wire;
+
+use crate::remote::transport::endpoints::Endpoints;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The URL cannot be used.
-    #[error("url: {url:?}, but it must be {rule}")]
+    #[error("url{}: {url:?}, but it must be {rule}", .index.map(|index| format!("[{index}]")).unwrap_or_default())]
     Url {
+        /// Which one, counted from 0, if there are several.
+        index: Option<usize>,
         /// The URL, shortened.
         url: String,
         /// The rule that it must meet.
@@ -76,11 +81,13 @@ pub enum ConnectError {
         #[source]
         error: io::Error,
     },
-    /// No welcome within 10 s.
-    #[error("cannot reach {address}: no answer within 10 s")]
+    /// No welcome in time.
+    #[error("cannot reach {address}: no answer within {} s", .after.as_secs_f64())]
     TimedOut {
         /// The server.
         address: String,
+        /// How long it was waited for.
+        after: Duration,
     },
     /// The server refused the handshake.
     #[error("{address} refused the connection with status {status}: {message}")]
@@ -106,4 +113,24 @@ pub enum ConnectError {
         /// The fault.
         message: String,
     },
+}
+
+impl ConnectError {
+    /// The same of one of several URLs.
+    pub(crate) fn of_url(self, index: usize) -> Self {
+        match self {
+            Self::Url { url, rule, .. } => Self::Url { index: Some(index), url, rule },
+            error => error,
+        }
+    }
+
+    /// The same of these addresses together, none of which leads to a server.
+    pub(crate) fn of_all(self, addresses: &Endpoints) -> Self {
+        let address = addresses.to_string();
+        match self {
+            Self::Unreachable { error, .. } => Self::Unreachable { address, error },
+            Self::TimedOut { after, .. } => Self::TimedOut { address, after },
+            error => error,
+        }
+    }
 }

@@ -18,6 +18,8 @@
 //!                        requests, looks, outbox, lease
 //! ```
 //!
+//! A fleet has several URLs, `connect(url).or(another)`: the client uses one that answers.
+//!
 //! Handles change the state and return; one task per connection does all that waits. A connection that breaks
 //! is made anew and the session resumed. A session that ends takes its locks with it: their guards are
 //! notified, and pending requests are made again in their order, save a steal under way, whose outcome is

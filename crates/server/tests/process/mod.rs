@@ -61,6 +61,12 @@ impl ServerProcess {
         Self::listen("0", lease, Keeps::InFileOf(file), &[])
     }
 
+    /// As [`over_file`](Self::over_file), at this address of the loopback interface.
+    #[allow(dead_code, reason = "not every test that has a server cares where it listens")]
+    pub(crate) fn over_file_at(address: std::net::SocketAddr, lease: &'static str, file: PathBuf) -> Self {
+        Self::listen(&address.port().to_string(), lease, Keeps::InFileOf(file), &[])
+    }
+
     /// One that keeps nothing, and cannot know whether there was one before it.
     #[allow(dead_code, reason = "not every test that has a server restarts it")]
     pub(crate) fn forgetful(lease: &'static str) -> Self {

@@ -7,6 +7,7 @@ mod auth;
 mod behaviour;
 mod bounds;
 mod cancel;
+mod endpoints;
 mod faults;
 mod hostile;
 mod numbers;

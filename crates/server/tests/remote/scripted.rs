@@ -65,6 +65,11 @@ impl Scripted {
         peer
     }
 
+    /// Takes the next connection, and ends it.
+    pub(crate) async fn refuse(&self) {
+        drop(self.0.accept().await.unwrap());
+    }
+
     /// Leaves all further connections to the server at this address.
     pub(crate) async fn forward_to(&self, address: &str) {
         loop {

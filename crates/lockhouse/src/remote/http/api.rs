@@ -174,14 +174,13 @@ impl Api {
         }
     }
 
-    /// Sends a call once.
+    /// Sends a call once; of several endpoints to each, until one takes it.
     async fn attempt(&self, http: &Http, call: &Call, deadline: Instant, is_repeated: bool) -> Attempt {
         let ends = deadline.min(after(self.timeout / ATTEMPTS));
-        match timeout_at(ends, http.send(call)).await {
-            Ok(Ok(answer)) => judge(answer, is_repeated),
-            Ok(Err(Unanswered::Unreachable(why) | Unanswered::Untrusted(why))) => Attempt::Unreached(why),
-            Ok(Err(Unanswered::BrokenOff(why))) => Attempt::Unknown { why, pause: Duration::ZERO },
-            Err(_) => Attempt::Unknown { why: "it is silent".to_owned(), pause: Duration::ZERO },
+        match http.send_until(call, Some(ends)).await {
+            Ok(answer) => judge(answer, is_repeated),
+            Err(Unanswered::Unreachable(why) | Unanswered::Untrusted(why)) => Attempt::Unreached(why),
+            Err(Unanswered::BrokenOff(why)) => Attempt::Unknown { why, pause: Duration::ZERO },
         }
     }
 

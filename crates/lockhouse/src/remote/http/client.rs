@@ -1,16 +1,19 @@
 //! One call, one answer.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
 use hyper::{Request, StatusCode};
+use tokio::time::{Instant, timeout_at};
 
 use super::call::{Call, encode};
 use crate::remote::error::ConnectError;
 use crate::remote::transport::address::{Address, without_password};
 use crate::remote::transport::credentials::Credentials;
+use crate::remote::transport::endpoints::Endpoints;
 use crate::remote::transport::stream::HttpClient;
 use crate::remote::transport::tls_error::{is_of_tls, is_refusal};
 
@@ -37,10 +40,11 @@ const ANSWER_BYTES: usize = 64 << 20;
 #[derive(Clone)]
 pub struct Http {
     client: HttpClient,
-    /// Scheme, host and port.
+    endpoints: Arc<Endpoints>,
+    /// Scheme, host and port; of all endpoints.
     origin: String,
-    /// Origin and path, up to `/v1`.
-    base: String,
+    /// Origin and path, up to `/v1`, of each endpoint.
+    bases: Vec<String>,
     bucket: String,
     label: HeaderValue,
     credentials: Credentials,
@@ -76,30 +80,32 @@ pub enum Unanswered {
 
 impl Http {
     pub(in crate::remote) fn new(
-        address: &Address,
+        endpoints: Arc<Endpoints>,
         label: &str,
         credentials: Credentials,
     ) -> Result<Self, ConnectError> {
-        let base = address.http_base()?;
-        let client = HttpClient::new(address);
+        let bases = endpoints.addresses().iter().map(Address::http_base).collect::<Result<_, _>>()?;
         let label = HeaderValue::from_bytes(label.as_bytes())
             .unwrap_or_else(|_| HeaderValue::from_static("lockhouse-rust"));
         Ok(Self {
-            client,
-            origin: address.to_string(),
-            base,
-            bucket: encode(address.bucket()),
+            client: HttpClient::new(&endpoints),
+            origin: endpoints.to_string(),
+            bases,
+            bucket: encode(endpoints.first().bucket()),
+            endpoints,
             label,
             credentials,
         })
     }
 
-    /// Where the server is.
+    /// Where the server is; all places, if it has several.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Asks once, and waits for the answer without end. Needs a tokio runtime with I/O and time enabled.
+    /// Asks once, and waits for the answer without end. Of several URLs the one that answered last is asked;
+    /// where none of them answers a connection, each is tried once. Needs a tokio runtime with I/O and time
+    /// enabled.
     ///
     /// # Errors
     ///
@@ -109,7 +115,35 @@ impl Http {
     ///
     /// Once polled it may have been sent.
     pub async fn send(&self, call: &Call) -> Result<Answer, Unanswered> {
-        let response = self.client.request(self.request(call)?).await.map_err(|error| {
+        self.send_until(call, None).await
+    }
+
+    /// As [`send`](Self::send), but waits no longer than until then, if that is given.
+    pub(super) async fn send_until(&self, call: &Call, ends: Option<Instant>) -> Result<Answer, Unanswered> {
+        let mut untried = self.endpoints.addresses().len();
+        loop {
+            let endpoint = self.endpoints.current();
+            let exchange = self.exchange(self.request(&self.bases[endpoint], call)?);
+            let end = match ends {
+                None => exchange.await,
+                Some(ends) => timeout_at(ends, exchange).await.unwrap_or_else(|_| Err(Unanswered::silent())),
+            };
+            untried -= 1;
+            match end {
+                Err(Unanswered::Unreachable(_) | Unanswered::Untrusted(_)) if untried > 0 => {}
+                // A server that stops or cannot serve now, or a proxy that does not reach it.
+                Ok(Answer { status: 502..=504, .. }) | Err(_) => {
+                    self.endpoints.failed(endpoint);
+                    return end;
+                }
+                Ok(_) => return end,
+            }
+            self.endpoints.failed(endpoint);
+        }
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, Unanswered> {
+        let response = self.client.request(request).await.map_err(|error| {
             let why = root(&error);
             match error.is_connect() {
                 true if is_of_tls(&error) => Unanswered::Untrusted(why),
@@ -128,8 +162,8 @@ impl Http {
         Ok(Answer { status, is_replayed, location, body: body.to_bytes().to_vec() })
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, Unanswered> {
-        let Self { base, bucket, .. } = self;
+    fn request(&self, base: &str, call: &Call) -> Result<Request<Full<Bytes>>, Unanswered> {
+        let Self { bucket, .. } = self;
         let uri = if call.is_of_server {
             format!("{base}/v1{}", call.target)
         } else {
@@ -155,6 +189,12 @@ impl Http {
     }
 }
 
+impl Unanswered {
+    fn silent() -> Self {
+        Self::BrokenOff("it is silent".to_owned())
+    }
+}
+
 impl Answer {
     /// Whether it was done.
     pub fn is_success(&self) -> bool {
@@ -164,7 +204,10 @@ impl Answer {
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("base", &self.base).field("bucket", &self.bucket).finish_non_exhaustive()
+        f.debug_struct("Http")
+            .field("bases", &self.bases)
+            .field("bucket", &self.bucket)
+            .finish_non_exhaustive()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-const FIRST_MS: u64 = 100;
-const LONGEST_MS: u64 = 5_000;
+const FIRST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// How often it was tried in vain.
 #[derive(Debug, Default)]
@@ -15,11 +15,16 @@ impl Backoff {
     /// How long to wait before the next attempt: half to the whole of a span that doubles up to 5 s, at
     /// random, so that a restarted server is not met by all its clients at once.
     pub(crate) fn pause(&mut self) -> Duration {
-        let span = FIRST_MS.saturating_mul(1 << self.attempts.min(16)).min(LONGEST_MS);
+        self.pause_of_at_most(LONGEST)
+    }
+
+    /// The same, of a span that grows no longer than that.
+    pub(crate) fn pause_of_at_most(&mut self, longest: Duration) -> Duration {
+        let span = FIRST.saturating_mul(1 << self.attempts.min(16)).min(LONGEST).min(longest);
         self.attempts += 1;
         // Without randomness the pause is merely a predictable one.
         let jitter = getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX));
-        Duration::from_millis(span).mul_f64(0.5 + jitter / 2.0)
+        span.mul_f64(0.5 + jitter / 2.0)
     }
 
     /// A connection has proved good.
@@ -41,5 +46,14 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.pause().as_millis() <= 100);
+    }
+
+    #[test]
+    fn pauses_grow_no_longer_than_is_asked_for() {
+        let (mut backoff, most) = (Backoff::default(), Duration::from_millis(300));
+        for span in [100, 200, 300, 300] {
+            let pause = backoff.pause_of_at_most(most).as_millis();
+            assert!((span / 2..=span).contains(&pause), "{pause} ms of {span} ms");
+        }
     }
 }

@@ -84,6 +84,12 @@ impl State {
         self.note_first_due();
     }
 
+    /// The heartbeat, while there are locks: with the connection lost, no pause is longer then, and the first
+    /// attempts give up after it, so that the next endpoint is tried long before the lease is over.
+    pub(crate) fn urgency(&self) -> Option<Duration> {
+        self.heartbeat().filter(|_| self.entries.values().any(RequestEntry::is_held))
+    }
+
     /// Until the first deadline of a lock whose reclaim is not answered.
     pub(crate) fn until_first_due(&self) -> Duration {
         self.first_due.map_or(Duration::MAX, Deadline::remaining)

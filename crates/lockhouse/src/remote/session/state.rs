@@ -121,6 +121,8 @@ pub(crate) enum HangUp {
     Abandon,
     /// The session goes on, or the server has ended it already.
     Silent,
+    /// The session goes on with a newer credential.
+    Renewal,
 }
 
 /// Why a welcome cannot be used.
@@ -135,7 +137,7 @@ impl HangUp {
     pub(crate) fn code(self) -> u16 {
         match self {
             Self::Bye | Self::Abandon => close::NORMAL,
-            Self::Silent => CLOSE_SILENT,
+            Self::Silent | Self::Renewal => CLOSE_SILENT,
         }
     }
 
@@ -400,8 +402,10 @@ impl State {
             if let Some(renewal) = renewal {
                 wait = wait.min(renewal.saturating_duration_since(Instant::now()));
             }
-            if patience.is_zero() || renewal.is_some_and(|at| at <= Instant::now()) {
+            if patience.is_zero() {
                 self.link = Link::HangUp(HangUp::Silent);
+            } else if renewal.is_some_and(|at| at <= Instant::now()) {
+                self.link = Link::HangUp(HangUp::Renewal);
             }
         }
         wait.max(Duration::from_millis(1))

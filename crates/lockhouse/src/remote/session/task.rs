@@ -18,46 +18,51 @@ use crate::remote::error::ConnectError;
 use crate::remote::http::api::Api;
 use crate::remote::transport::address::Address;
 use crate::remote::transport::credentials::Credentials;
+use crate::remote::transport::endpoints::{Endpoints, LONGEST_PATIENCE};
 use crate::remote::transport::socket;
 use crate::remote::transport::socket::{Over, Socket};
 
-/// How long a connection may take, from the dial to the welcome.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection that has lasted so long was a good one, and so was one that has outlived a heartbeat.
 const GOOD: Duration = Duration::from_secs(1);
 
 /// Connects once; then the task keeps the connection.
 pub(crate) async fn start(
-    address: Address,
+    endpoints: Arc<Endpoints>,
     label: String,
     credentials: Credentials,
     while_draining: bool,
     api: Arc<Api>,
 ) -> Result<Connection, ConnectError> {
     let shared = Arc::new(Shared::new());
-    let bucket = address.bucket();
-    let task = SessionTask { shared: shared.clone(), address, label, credentials, while_draining };
+    let bucket = endpoints.first().bucket();
+    let task = SessionTask { shared: shared.clone(), endpoints, label, credentials, while_draining };
     let connection = Connection::new(shared, bucket, api);
-    let socket = task.connect().await?;
-    tokio::spawn(task.run(socket));
+    let connected = task.connect(0).await?;
+    tokio::spawn(task.run(connected));
     Ok(connection)
 }
 
 struct SessionTask {
     shared: Arc<Shared>,
-    address: Address,
+    endpoints: Arc<Endpoints>,
     label: String,
     credentials: Credentials,
     while_draining: bool,
 }
 
+/// A connection, up to its welcome.
+struct Connected {
+    socket: Socket,
+    endpoint: usize,
+}
+
 impl SessionTask {
-    async fn run(self, mut socket: Socket) {
+    async fn run(self, mut connected: Connected) {
         let mut backoff = Backoff::default();
         loop {
             let (begun, heartbeat) = (Instant::now(), self.shared.with(|state| state.heartbeat()));
             let before = self.shared.with(|state| state.received());
-            self.drive(socket).await;
+            self.drive(connected).await;
             // With short leases that is soon, as there is little time to come back, too. One that brought
             // something new is good at once: where connections are cut soon, the work goes on between the
             // cuts.
@@ -66,7 +71,7 @@ impl SessionTask {
                 backoff.reset();
             }
             match self.reconnect(&mut backoff).await {
-                Some(next) => socket = next,
+                Some(next) => connected = next,
                 None => return self.say_farewell().await,
             }
         }
@@ -77,12 +82,12 @@ impl SessionTask {
         if let Some(time) = self.shared.with(|state| state.time_for_farewell()) {
             // The last connection takes the session up, and closes as everything is over. A server that it
             // does not reach learns by the lease.
-            _ = timeout(time, self.connect()).await;
+            _ = timeout(time, self.connect(0)).await;
         }
     }
 
     /// Keeps one connection until it breaks or is to be hung up.
-    async fn drive(&self, socket: Socket) {
+    async fn drive(&self, Connected { socket, endpoint }: Connected) {
         let (mut sink, mut stream) = socket.split();
         let over = tokio::select! {
             over = self.read(&mut stream) => Some(over),
@@ -94,11 +99,15 @@ impl SessionTask {
             Some(Over::Binary) => self.shared.with(|state| state.accuse("a message that is no frame")),
             None => {}
         }
-        if let Some(how) = self.shared.with(|state| state.hang_up()) {
+        let hang_up = self.shared.with(|state| state.hang_up());
+        if hang_up != Some(HangUp::Renewal) {
+            self.endpoints.failed(endpoint);
+        }
+        if let Some(how) = hang_up {
             // The halves are of one socket.
             if let Ok(socket) = sink.reunite(stream) {
                 let close = socket::close(socket, how.code(), how.last_words());
-                if how == HangUp::Silent {
+                if matches!(how, HangUp::Silent | HangUp::Renewal) {
                     // The session goes on: neither its deadline nor its next connection waits for a link that
                     // is silent.
                     tokio::spawn(close);
@@ -140,21 +149,27 @@ impl SessionTask {
         }
     }
 
-    /// Connects until it succeeds; `None` if everything is over before.
-    async fn reconnect(&self, backoff: &mut Backoff) -> Option<Socket> {
+    /// Connects until it succeeds; `None` if everything is over before. The first pause comes before all
+    /// endpoints are tried, so that a crowd does not move as one.
+    async fn reconnect(&self, backoff: &mut Backoff) -> Option<Connected> {
+        let mut round = 0;
         loop {
+            let pause = match self.shared.with(|state| state.urgency()) {
+                Some(heartbeat) => backoff.pause_of_at_most(heartbeat),
+                None => backoff.pause(),
+            };
             let attempt = async {
-                sleep(backoff.pause()).await;
-                self.connect().await
+                sleep(pause).await;
+                self.connect(round).await
             };
             tokio::select! {
                 biased;
                 () = self.until(|shared| shared.with(|state| state.is_closed())) => return None,
                 attempt = attempt => match attempt {
-                    Ok(socket) => return Some(socket),
+                    Ok(connected) => return Some(connected),
                     Err(ConnectError::Denied { message, .. }) => self.shared.with(|state| state.deny(&message)),
                     Err(ConnectError::Key) => self.shared.with(|state| state.deny("there is no usable key any more")),
-                    Err(_) => {}
+                    Err(_) => round += 1,
                 },
             }
         }
@@ -174,32 +189,56 @@ impl SessionTask {
         }
     }
 
-    /// One attempt, up to the welcome.
-    async fn connect(&self) -> Result<Socket, ConnectError> {
-        match timeout(DIAL_TIMEOUT, self.dial()).await {
-            Ok(result) => result,
-            Err(_) => Err(ConnectError::TimedOut { address: self.address.to_string() }),
+    /// One attempt at each endpoint, up to the first welcome.
+    async fn connect(&self, round: u32) -> Result<Connected, ConnectError> {
+        let mut untried = self.endpoints.addresses().len();
+        loop {
+            let endpoint = self.endpoints.current();
+            let error = match self.try_endpoint(&self.endpoints.addresses()[endpoint], round).await {
+                Ok(socket) => return Ok(Connected { socket, endpoint }),
+                // The others would answer the same.
+                Err(error @ (ConnectError::Denied { .. } | ConnectError::Key)) => return Err(error),
+                Err(error) => error,
+            };
+            self.endpoints.failed(endpoint);
+            untried -= 1;
+            if untried == 0 {
+                return Err(error.of_all(&self.endpoints));
+            }
         }
     }
 
-    async fn dial(&self) -> Result<Socket, ConnectError> {
+    /// One attempt, which may take twice as long in each round.
+    async fn try_endpoint(&self, address: &Address, round: u32) -> Result<Socket, ConnectError> {
+        let urgency = self.shared.with(|state| state.urgency());
+        let first = urgency.unwrap_or_else(|| self.endpoints.patience());
+        let patience = first.saturating_mul(1 << round.min(16)).min(LONGEST_PATIENCE);
+        match timeout(patience, self.dial(address)).await {
+            Ok(result) => result,
+            Err(_) => Err(ConnectError::TimedOut { address: address.to_string(), after: patience }),
+        }
+    }
+
+    async fn dial(&self, address: &Address) -> Result<Socket, ConnectError> {
+        let no_server =
+            |message: String| ConnectError::NotLockhouse { address: address.to_string(), message };
         let credential = self.credentials.show()?;
-        let mut socket = socket::open(&self.address).await?;
+        let mut socket = socket::open(address).await?;
         let moment = Moment::now();
         let hello = self.shared.with(|state| state.hello(&self.label, credential, self.while_draining));
         let sent = socket.send(Message::text(hello)).await;
-        sent.map_err(|error| self.no_server(error.to_string()))?;
-        let text = socket::receive(&mut socket).await.map_err(|over| self.no_welcome(&over))?;
+        sent.map_err(|error| no_server(error.to_string()))?;
+        let text = socket::receive(&mut socket).await.map_err(|over| no_welcome(address, &over))?;
         let envelope = Envelope::<ServerFrame<'_>>::parse(&text)
-            .map_err(|error| self.no_server(error.0.message.into_owned()))?;
+            .map_err(|error| no_server(error.0.message.into_owned()))?;
         let welcome = match envelope.frame {
             ServerFrame::Welcome(welcome) => welcome,
             ServerFrame::Fatal { code: FatalCode::Unauthenticated | FatalCode::Forbidden, problem } => {
-                let (address, message) = (self.address.to_string(), problem.message.into_owned());
+                let (address, message) = (address.to_string(), problem.message.into_owned());
                 return Err(ConnectError::Denied { address, message });
             }
-            ServerFrame::Fatal { problem, .. } => return Err(self.no_server(problem.message.into_owned())),
-            _ => return Err(self.no_server("its first frame is no welcome".to_owned())),
+            ServerFrame::Fatal { problem, .. } => return Err(no_server(problem.message.into_owned())),
+            _ => return Err(no_server("its first frame is no welcome".to_owned())),
         };
         match self.shared.with(|state| state.welcome(&welcome, moment)) {
             Ok(()) => Ok(socket),
@@ -207,30 +246,26 @@ impl SessionTask {
                 // The close ends the session at the server, too.
                 socket::close(socket, close::NORMAL, None).await;
                 Err(match unwelcome {
-                    Unwelcome::Outdated => self.no_server("the session ended meanwhile".to_owned()),
+                    Unwelcome::Outdated => no_server("the session ended meanwhile".to_owned()),
                     Unwelcome::Breach(breach) => {
                         self.shared.with(|state| state.accuse(&breach.0));
-                        self.no_server(breach.0)
+                        no_server(breach.0)
                     }
                 })
             }
         }
     }
+}
 
-    fn no_welcome(&self, over: &Over) -> ConnectError {
-        self.no_server(match over {
-            Over::Closed(Some(close::RESTART)) => {
-                return ConnectError::Stopping { address: self.address.to_string() };
-            }
-            Over::Closed(Some(code)) => format!("it closed with code {code} before its welcome"),
-            Over::Closed(None) => "it went away before its welcome".to_owned(),
-            Over::Binary => "its first message is no frame".to_owned(),
-        })
-    }
-
-    fn no_server(&self, message: String) -> ConnectError {
-        ConnectError::NotLockhouse { address: self.address.to_string(), message }
-    }
+fn no_welcome(address: &Address, over: &Over) -> ConnectError {
+    let address = address.to_string();
+    let message = match over {
+        Over::Closed(Some(close::RESTART)) => return ConnectError::Stopping { address },
+        Over::Closed(Some(code)) => format!("it closed with code {code} before its welcome"),
+        Over::Closed(None) => "it went away before its welcome".to_owned(),
+        Over::Binary => "its first message is no frame".to_owned(),
+    };
+    ConnectError::NotLockhouse { address, message }
 }
 
 impl Drop for SessionTask {

@@ -16,6 +16,8 @@ const SHOWN_CHARS: usize = 200;
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     uri: Uri,
+    /// Its place among several.
+    index: Option<usize>,
     #[cfg(feature = "tls")]
     trust: Option<Trust>,
 }
@@ -24,17 +26,14 @@ impl Address {
     /// Reads `http`, `https`, `ws` or `wss`. The path `/` stands for [`wire::PATH`]. The query may name a
     /// bucket and a partition; what `scope` sets goes before them.
     pub(crate) fn parse(url: &str, scope: &[(&'static str, &str)]) -> Result<Self, ConnectError> {
-        let wrong =
-            |rule| ConnectError::Url { url: without_password(url).chars().take(SHOWN_CHARS).collect(), rule };
+        let wrong = |rule| wrong(&without_password(url), rule);
         let before_fragment = url.split('#').next().unwrap_or_default();
         let given = before_fragment.split_once('?').map_or("", |(_, query)| query);
         let mut keys = form_urlencoded::parse(given.as_bytes()).map(|(key, _)| key);
         if let Some(key) = keys.find(|key| !PARAMETERS.contains(&&**key)) {
             // The value may be a secret.
-            return Err(ConnectError::Url {
-                url: format!("?{key}=…").chars().take(SHOWN_CHARS).collect(),
-                rule: "a URL whose query has no other parameters than bucket and partition",
-            });
+            let rule = "a URL whose query has no other parameters than bucket and partition";
+            return Err(self::wrong(&format!("?{key}=…"), rule));
         }
         if url.contains('#') {
             return Err(wrong("a URL without a fragment, which no server gets"));
@@ -79,9 +78,30 @@ impl Address {
         let uri = format!("{scheme}://{authority}{path}{mark}{query}");
         Ok(Self {
             uri: uri.parse().map_err(|_| wrong("a URL like http://127.0.0.1:7420"))?,
+            index: None,
             #[cfg(feature = "tls")]
             trust: None,
         })
+    }
+
+    /// The same as one of several, at this place.
+    pub(crate) fn at(self, index: usize) -> Self {
+        Self { index: Some(index), ..self }
+    }
+
+    /// Checks that both lead to the same locks, and that none is without TLS where the other has it.
+    pub(crate) fn agrees_with(&self, first: &Self) -> Result<(), ConnectError> {
+        let wrong = |rule| Err(wrong(&self.to_string(), rule));
+        if self.is_tls() != first.is_tls() {
+            return wrong("a URL with TLS if the first one has it, and else without");
+        }
+        if self.bucket() != first.bucket() {
+            return wrong("a URL with the bucket of the first one");
+        }
+        if self.partition() != first.partition() {
+            return wrong("a URL with the partition of the first one");
+        }
+        Ok(())
     }
 
     /// Whether it is to be spoken to by TLS.
@@ -113,13 +133,15 @@ impl Address {
         let authority = self.uri.authority().map_or("", |authority| authority.as_str());
         match self.uri.path().strip_suffix(wire::PATH) {
             Some(prefix) => Ok(format!("{}://{authority}{prefix}", self.http_scheme())),
-            None => Err(ConnectError::Url {
-                url: format!("{}://{authority}{}", self.http_scheme(), self.uri.path())
-                    .chars()
-                    .take(SHOWN_CHARS)
-                    .collect(),
-                rule: "a URL whose path is / or ends in /v1/ws, for offline locks and claims",
-            }),
+            None => {
+                let url = format!("{}://{authority}{}", self.http_scheme(), self.uri.path());
+                let rule = "a URL whose path is / or ends in /v1/ws, for offline locks and claims";
+                let error = wrong(&url, rule);
+                Err(match self.index {
+                    Some(index) => error.of_url(index),
+                    None => error,
+                })
+            }
         }
     }
 
@@ -137,6 +159,14 @@ impl Address {
         let mut named = named(self.uri.query().unwrap_or_default(), "bucket");
         named.next().unwrap_or_else(|| "default".to_owned())
     }
+
+    fn partition(&self) -> String {
+        named(self.uri.query().unwrap_or_default(), "partition").next().unwrap_or_default()
+    }
+}
+
+fn wrong(url: &str, rule: &'static str) -> ConnectError {
+    ConnectError::Url { index: None, url: url.chars().take(SHOWN_CHARS).collect(), rule }
 }
 
 /// The parameters of a WebSocket's URL.

@@ -1,7 +1,5 @@
 //! The byte stream below a connection: TCP, or TLS on it.
 
-use std::time::Duration;
-
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
@@ -15,6 +13,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
 use super::address::Address;
+use super::endpoints::Endpoints;
 use crate::remote::error::ConnectError;
 #[cfg(feature = "tls")]
 use crate::remote::transport::tls;
@@ -24,9 +23,6 @@ pub(crate) type Link = Either<TcpStream, TlsStream<TcpStream>>;
 
 #[cfg(not(feature = "tls"))]
 pub(crate) type Link = TcpStream;
-
-/// How long a connection of an HTTP call may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects, up to the end of the TLS handshake.
 pub(crate) async fn dial(address: &Address) -> Result<Link, ConnectError> {
@@ -50,18 +46,16 @@ pub(crate) enum HttpClient {
 }
 
 impl HttpClient {
-    pub(crate) fn new(address: &Address) -> Self {
+    pub(crate) fn new(endpoints: &Endpoints) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_connect_timeout(Some(endpoints.patience()));
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new());
         #[cfg(feature = "tls")]
-        if let Some(trust) = address.trust() {
+        if let Some(trust) = endpoints.first().trust() {
             return Self::Tls(builder.build(trust.connector(connector)));
         }
-        #[cfg(not(feature = "tls"))]
-        let _ = address;
         Self::Plain(builder.build(connector))
     }
 
