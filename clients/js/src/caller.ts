@@ -37,11 +37,11 @@ import { bucketUrl, type Endpoint } from './url.js';
 // | attempt whose outcome is unknown                   |                                                    |
 // | an abort of the caller's signal, or of the client  | the call rejects with that reason at once          |
 //
-// After an attempt without an answer, and after 502, 503 and 504, the next one goes to another endpoint if there
-// are several. A call whose next attempt would come beyond the timeout rejects at once. After an attempt whose outcome is
-// unknown it rejects with that, unless the last answer says what is held. All pauses have jitter, so that
-// calls that are refused together do not come together. A call that is not to be done twice carries one
-// Idempotency-Key over all its attempts, so that the server does it once.
+// After an attempt without an answer, and after 502, 503 and 504, the next one goes to another endpoint if
+// there are several. A call whose next attempt would come beyond the timeout rejects at once. After an
+// attempt whose outcome is unknown it rejects with that, unless the last answer says what is held. All pauses
+// have jitter, so that calls that are refused together do not come together. A call that is not to be done
+// twice carries one Idempotency-Key over all its attempts, so that the server does it once.
 
 /** How long and for whom a call goes on. */
 export interface CallOptions {

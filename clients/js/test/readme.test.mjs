@@ -115,6 +115,11 @@ describe('the examples of the README', () => {
     assert.deepEqual(JSON.parse(printed.trimEnd().split('\n').at(-1)), [], 'ls --json, with nothing held');
   });
 
+  test('the shell example of several servers runs in sh', async () => {
+    const printed = await run('sh', ['-e'], example(shellPage, 'Several servers', 'sh'));
+    assert.equal(printed, 'some node has granted it\n');
+  });
+
   test('the shell example of claims runs in sh', async () => {
     const printed = await run('sh', ['-e'], example(shellPage, 'Claims', 'sh'));
     assert.match(printed, /seat\/12a.*Anna/, 'the assignment that it makes');

@@ -1,7 +1,7 @@
 import type { Endpoint } from './url.js';
 /**
- * The addresses of a server, in an order of this client's own, so that a crowd of clients spreads. Each serves
- * every client, so that connections and calls go to the one that answered last.
+ * The addresses of a server, in an order of this client's own, so that a crowd of clients spreads. Each
+ * serves every client, so that connections and calls go to the one that answered last.
  */
 export declare class Endpoints {
     #private;

@@ -106,10 +106,12 @@ impl Backup {
         if bucket.is_some_and(|bucket| !is_of("LOCKHOUSE_BUCKET", bucket)) {
             return Err(Failure::new(USAGE, "--bucket: must be absent, as a backup has all buckets"));
         }
-        let url = &self.target.url;
-        let query = url.split_once('?').map_or("", |(_, query)| query);
-        let names_bucket = query.split('&').any(|pair| pair.starts_with("bucket="));
-        if names_bucket && !is_of("LOCKHOUSE_URL", url) {
+        let names_bucket = |url: &String| {
+            let query = url.split_once('?').map_or("", |(_, query)| query);
+            query.split('&').any(|pair| pair.starts_with("bucket="))
+        };
+        let urls = &self.target.urls;
+        if urls.iter().any(names_bucket) && !is_of("LOCKHOUSE_URL", &urls.join(",")) {
             return Err(Failure::new(USAGE, "--url: must name no bucket, as a backup has all buckets"));
         }
         let secret_file = operator_file(self.store.database("backed up")?);

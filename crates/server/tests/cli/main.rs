@@ -88,6 +88,44 @@ fn an_unreachable_server_is_reported_in_one_line_with_a_remedy() {
 }
 
 #[test]
+fn of_several_urls_the_one_that_answers_is_used_and_the_command_gets_all() {
+    let (server, mut dead) = (ServerProcess::start("10s"), ServerProcess::start("10s"));
+    dead.kill();
+    let both = format!("{},{}", dead.url(), server.url());
+    let by_options = ["--url", &dead.url(), "--url", &server.url()];
+    for (arguments, variable) in
+        [(&by_options[..], "http://127.0.0.1:1"), (&[], &both), (&["--url", &both], "")]
+    {
+        for command in [&["ls"][..], &["claim", "seat", "--claimant", "Ada", "--ttl", "10m"]] {
+            let mut command = bare(&[command, arguments].concat());
+            let output = command.env("LOCKHOUSE_URL", variable).output().unwrap();
+            assert!(matches!(code(&output), 0 | 75), "{output:?}");
+        }
+        let run = [&["run", "n"], arguments, &["--", "sh", "-c", "echo $LOCKHOUSE_URL"]].concat();
+        let output = bare(&run).env("LOCKHOUSE_URL", variable).output().unwrap();
+        assert_eq!((code(&output), stdout(&output).trim_end()), (0, &*both), "{output:?}");
+    }
+}
+
+#[test]
+fn several_urls_that_cannot_be_used_or_lead_nowhere_are_all_named() {
+    let [mut one, mut other] = [(); 2].map(|()| ServerProcess::start("10s"));
+    one.kill();
+    other.kill();
+    let urls = format!("{},{}", one.url(), other.url());
+    for command in [&["ls"][..], &["run", "n", "--", "true"], &["claim", "n", "--claimant", "Ada"]] {
+        let output = bare(command).env("LOCKHOUSE_URL", &urls).output().unwrap();
+        assert_eq!(code(&output), 69, "{output:?}");
+        for url in [one.url(), other.url()] {
+            assert!(stderr(&output).contains(&url), "{output:?}");
+        }
+        let output = bare(command).env("LOCKHOUSE_URL", format!("{urls},")).output().unwrap();
+        assert_eq!(code(&output), 2, "{output:?}");
+        assert!(stderr(&output).starts_with("lockhouse: url[2]: \"\", but it must be"), "{output:?}");
+    }
+}
+
+#[test]
 fn an_empty_bucket_variable_counts_as_none() {
     let server = ServerProcess::start("10s");
     let output = lockhouse(&server, &["ls"]).env("LOCKHOUSE_BUCKET", "").output().unwrap();

@@ -15,15 +15,17 @@ pub(crate) const DENIED: &str =
 /// The options of every command that talks to a server.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// The URL of the server
+    /// The URL of the server; may be given several times, or separated by commas (here and in LOCKHOUSE_URL),
+    /// where each leads to a node of one fleet: the first that answers is used
     #[arg(
-        long,
+        long = "url",
         value_name = "URL",
         global = true,
         env = "LOCKHOUSE_URL",
+        value_delimiter = ',',
         default_value = "http://127.0.0.1:7420"
     )]
-    pub(crate) url: String,
+    pub(crate) urls: Vec<String>,
 
     /// For https://: a PEM file with the CA of the server's certificate, instead of the CAs that the system
     /// trusts
@@ -55,7 +57,9 @@ pub(crate) struct Target {
 impl Target {
     /// A connection to it that is not made yet.
     pub(crate) fn connecting(&self) -> Connect {
-        let mut connect = connect(&self.url).label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
+        let [first, others @ ..] = &*self.urls else { unreachable!("the option has a default") };
+        let connect = others.iter().fold(connect(first), Connect::or);
+        let mut connect = connect.label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
         if let Some(ca) = self.ca.as_ref().filter(|ca| !ca.as_os_str().is_empty()) {
             connect = connect.ca(ca);
         }

@@ -20,7 +20,8 @@ impl Run {
         match timeout_at(deadline, connecting).await {
             Ok(connected) => connected,
             Err(_) => {
-                let why = format_args!("cannot reach {}: no answer before the timeout", self.target.url);
+                let urls = self.target.urls.join(" or ");
+                let why = format_args!("cannot reach {urls}: no answer before the timeout");
                 Err(Failure::new(UNREACHABLE, why))
             }
         }

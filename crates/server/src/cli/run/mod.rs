@@ -253,7 +253,7 @@ impl Run {
 
     fn set_environment(&self, command: &mut Command, connection: &Connection, lock: &LockGuard) {
         command
-            .env("LOCKHOUSE_URL", &self.target.url)
+            .env("LOCKHOUSE_URL", self.target.urls.join(","))
             .env("LOCKHOUSE_BUCKET", connection.bucket())
             .env("LOCKHOUSE_FENCING_TOKEN", lock.fencing_token().to_string())
             .env("LOCKHOUSE_NAME_JSON", wire::name_to_json(lock.name()));
