@@ -24,7 +24,7 @@ use super::exit::{FAILURE, Failure, complain};
 /// List who holds and who waits.
 ///
 /// Everyone who may connect to a bucket sees all of it. The list may be out of date by the time you read it.
-/// A server that ends is listed, too, while it waits for its holders.
+/// In the first moments after a restart a lock is missing until its holder has come back.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

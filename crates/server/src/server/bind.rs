@@ -18,8 +18,10 @@ pub enum BindError {
          lockhouse key new makes a key"
     )]
     NotLoopback(String),
-    /// The address means nothing.
-    #[error("listen address {0}: must be HOST:PORT, such as 127.0.0.1:7420 or [::1]:7420")]
+    /// The address means nothing, or its host has no address.
+    #[error(
+        "listen address {0}: must be HOST:PORT of a host that is known here, such as 127.0.0.1:7420 or [::1]:7420"
+    )]
     NoAddress(String),
     /// The operating system refuses.
     #[error("cannot listen on {0}: {1}{advice}", advice = advice(.1))]
