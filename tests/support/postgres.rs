@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio_postgres::{Client, NoTls};
 
-/// A running server, stopped when it is dropped.
+/// A server, stopped when it is dropped.
 pub(crate) struct Server {
     folder: PathBuf,
+    settings: Vec<String>,
     child: Child,
 }
 
@@ -49,14 +50,42 @@ impl Server {
     }
 
     fn run(folder: PathBuf, account: Option<&Account>, settings: &[&str]) -> Self {
-        let mut postgres = command("postgres", account);
-        postgres.arg("-D").arg(folder.join("data")).arg("-k").arg(&folder).args(["-c", "listen_addresses="]);
-        settings.iter().for_each(|setting| _ = postgres.args(["-c", setting]));
-        let child =
-            postgres.current_dir(&folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut server = Self { folder, child };
-        server.wait_until_it_is_ready();
-        server
+        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let child = start(&folder, account, &settings);
+        Self { folder, settings, child }
+    }
+
+    /// Stops it, and leaves its files.
+    pub(crate) fn stop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
+        // SIGINT ends its sessions and then itself; SIGKILL would leave its children and its shared memory
+        // behind.
+        let pid = self.child.id().to_string();
+        _ = Command::new("kill").args(["-INT", &pid]).status();
+        _ = self.child.wait();
+    }
+
+    /// Starts it again after a stop, on the files that are there by then.
+    pub(crate) fn start_again(&mut self) {
+        self.child = start(&self.folder, Account::for_servers().as_ref(), &self.settings);
+    }
+
+    /// Copies the files of a server that is stopped.
+    pub(crate) fn copy_files(&self) {
+        done(Command::new("cp").arg("-a").args(["data", "copy"]).current_dir(&self.folder));
+    }
+
+    /// Puts the copy in the place of the files.
+    pub(crate) fn put_copy_back(&self) {
+        std::fs::remove_dir_all(self.folder.join("data")).unwrap();
+        done(Command::new("cp").arg("-a").args(["copy", "data"]).current_dir(&self.folder));
+    }
+
+    /// Makes the primary of a standby that follows one.
+    pub(crate) async fn promote(&self) {
+        self.connect().await.batch_execute("SELECT pg_promote()").await.unwrap();
     }
 
     /// The folder of its data and its socket.
@@ -75,31 +104,33 @@ impl Server {
         tokio::spawn(connection);
         client
     }
-
-    /// Reads what the server says until it says that it takes connections, and the rest of it from then on,
-    /// so that it never blocks on that.
-    fn wait_until_it_is_ready(&mut self) {
-        let mut lines = BufReader::new(self.child.stderr.take().unwrap()).lines();
-        let mut said = String::new();
-        while !said.contains("ready to accept") {
-            match lines.next() {
-                Some(line) => said += &(line.unwrap() + "\n"),
-                None => panic!("postgres did not start: {said}"),
-            }
-        }
-        std::thread::spawn(move || lines.for_each(drop));
-    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGINT ends its sessions and then itself; SIGKILL would leave its children and its shared memory
-        // behind.
-        let pid = self.child.id().to_string();
-        _ = Command::new("kill").args(["-INT", &pid]).status();
-        _ = self.child.wait();
+        self.stop();
         _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Starts a server on its files; returns once it takes connections.
+fn start(folder: &Path, account: Option<&Account>, settings: &[String]) -> Child {
+    let mut postgres = command("postgres", account);
+    postgres.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-c", "listen_addresses="]);
+    settings.iter().for_each(|setting| _ = postgres.args(["-c", setting]));
+    let mut child =
+        postgres.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // What it says is read to its end, so that it never blocks on that.
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut said = String::new();
+    while !said.contains("ready to accept") {
+        match lines.next() {
+            Some(line) => said += &(line.unwrap() + "\n"),
+            None => panic!("postgres did not start: {said}"),
+        }
+    }
+    std::thread::spawn(move || lines.for_each(drop));
+    child
 }
 
 /// A new folder for a server, and the account that it is of.

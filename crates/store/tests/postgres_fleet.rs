@@ -225,7 +225,8 @@ async fn a_take_that_comes_late_does_not_end_the_one_that_was_answered() {
     let a = joined(&server.address(), "a").await;
     let opened = take(&a, 0).await.unwrap();
     let late = server.connect().await;
-    let sql = "SELECT verdict FROM lockhouse.take(1000, 0, 2, $1, $2)";
+    let sql = "SELECT verdict FROM lockhouse.fleet,
+               lockhouse.take(1000, ROW(generation, 0, 0, NULL, NULL, NULL, NULL)::lockhouse.known, 0, 2, $1, $2)";
     let (node, seen) = (a.node().unwrap().0 as i64, opened.epoch as i64 - 1);
     assert_eq!(late.query_one(sql, &[&node, &seen]).await.unwrap().get::<_, i32>(0), 4);
     assert_eq!(outcome(&a, &batch(0, &opened, 1, reserves(7))).await, CommitOutcome::Committed);

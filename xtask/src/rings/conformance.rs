@@ -33,7 +33,9 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let mut test = Command::new("cargo");
     test.args(["test", "--profile", PROFILE, "-p", "lockhouse-store", "--test", store]);
     if let Database::Postgres = args.database {
-        test.args(["--test", "postgres_connections", "--test", "postgres_fleet"]);
+        for name in ["postgres_connections", "postgres_fleet", "postgres_generation"] {
+            test.args(["--test", name]);
+        }
     }
     test.args(["--features", "conformance,postgres,sqlite"]);
     Ok(shell::run_shown(test.current_dir(tree::root()?))?.is_success())

@@ -16,7 +16,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row, RowSt
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::{host_and_port, is_local};
-use super::error::{Trouble, said};
+use super::error::{Trouble, is_demoted, said};
 use super::password::PasswordSource;
 use crate::StoreUnavailable;
 
@@ -90,7 +90,7 @@ impl LazyConnection {
                     trouble,
                     Trouble::Unknown(_) | Trouble::Undone(StoreUnavailable::ReadOnly { .. })
                 );
-                if is_of_server {
+                if is_of_server || is_demoted(&error) {
                     self.leave_server();
                 }
                 Err(trouble)

@@ -128,6 +128,11 @@ impl Trouble {
     }
 }
 
+/// Whether the server was demoted, though it still accepts writes: another one has a later timeline.
+pub(crate) fn is_demoted(error: &Error) -> bool {
+    error.code().is_some_and(|code| code.code() == "LH001")
+}
+
 /// Whether the statement has failed, and not its connection, of which a pooler may tell like that, too.
 fn is_of_statement(error: &DbError) -> bool {
     let code = error.code().code();

@@ -11,7 +11,9 @@ use tokio_postgres::types::Type;
 
 use super::connection::Param;
 use super::error::{PostgresOpenError, Trouble};
+use super::generation::Generation;
 use super::load::{get, text};
+use super::schema::call;
 use super::{PostgresOptions, PostgresStore};
 use crate::values::{bits, number};
 use crate::{
@@ -24,6 +26,7 @@ pub(crate) struct FleetStatements {
     join: String,
     leave: String,
     bury: String,
+    pub(crate) learn: String,
     nodes: String,
     slots: String,
 }
@@ -31,9 +34,10 @@ pub(crate) struct FleetStatements {
 impl FleetStatements {
     pub(crate) fn of(quoted: &str) -> Self {
         Self {
-            join: format!("SELECT * FROM {quoted}.join_fleet($1, $2, $3, $4, $5, $6)"),
-            leave: format!("SELECT {quoted}.leave($1, $2)"),
-            bury: format!("SELECT {quoted}.bury($1, $2, $3, $4)"),
+            join: format!("SELECT * FROM {}", call(quoted, "join_fleet", 5)),
+            leave: format!("SELECT {}", call(quoted, "leave", 1)),
+            bury: format!("SELECT {}", call(quoted, "bury", 3)),
+            learn: format!("SELECT * FROM {}", call(quoted, "learn", 1)),
             nodes: format!("SELECT * FROM {quoted}.nodes ORDER BY label"),
             slots: format!("SELECT slot, epoch, owner, slot_lease_ms FROM {quoted}.slots ORDER BY slot"),
         }
@@ -60,20 +64,22 @@ impl PostgresStore {
         let (label, address) = (node.label.as_bytes(), node.address.as_bytes());
         let lease_ms = millis(node.slot_lease);
         let mark = &node.secret_mark[..];
-        let params: [Param<'_>; 6] = [
-            (&lock_ms, Type::INT4),
+        let further: [Param<'_>; 5] = [
             (&incarnation, Type::INT8),
             (&label, Type::BYTEA),
             (&address, Type::BYTEA),
             (&lease_ms, Type::INT8),
             (&mark, Type::BYTEA),
         ];
-        let rows = self.ask(&self.fleet.join, &params).await?;
+        let asked = self.known.lock().of_all();
+        let rows = self.ask(&self.fleet.join, &asked.params(&lock_ms, &further)).await?;
         let row = rows.first().ok_or_else(|| away("no answer to a join".to_owned()))?;
         let known = node_row(row).map_err(|why| self.damaged(why))?;
         if known.id != NodeId(id) {
             return Err(JoinError::LabelInUse(known));
         }
+        let generation = Generation::of(row).map_err(|why| self.damaged(why))?;
+        self.known.lock().learn(generation);
         self.node = Some(NodeId(id));
         Ok(self)
     }
@@ -123,9 +129,9 @@ impl PostgresStore {
         self.check()?;
         let (lock_ms, own) = (self.lock_ms(), self.node.map(|node| bits(node.0)));
         let (dead, seen) = (bits(dead.0), bits(seen));
-        let params: [Param<'_>; 4] =
-            [(&lock_ms, Type::INT4), (&own, Type::INT8), (&dead, Type::INT8), (&seen, Type::INT8)];
-        let rows = self.ask(&self.fleet.bury, &params).await?;
+        let further: [Param<'_>; 3] = [(&own, Type::INT8), (&dead, Type::INT8), (&seen, Type::INT8)];
+        let known = self.known.lock().of_all();
+        let rows = self.ask(&self.fleet.bury, &known.params(&lock_ms, &further)).await?;
         let row = rows.first().ok_or_else(|| self.damaged("no answer to a burial".to_owned()))?;
         Ok(row.try_get(0).map_err(|error| self.damaged(error.to_string()))?)
     }
@@ -139,12 +145,12 @@ impl PostgresStore {
     pub async fn leave(&self) -> Result<(), JoinError> {
         self.check()?;
         let Some(own) = self.node.map(|node| bits(node.0)) else { return Ok(()) };
-        let lock_ms = self.lock_ms();
-        self.ask(&self.fleet.leave, &[(&lock_ms, Type::INT4), (&own, Type::INT8)]).await.map(drop)
+        let (lock_ms, known) = (self.lock_ms(), self.known.lock().of_all());
+        self.ask(&self.fleet.leave, &known.params(&lock_ms, &[(&own, Type::INT8)])).await.map(drop)
     }
 
     /// The rows of a statement over the connection for loads.
-    async fn ask(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, JoinError> {
+    pub(crate) async fn ask(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, JoinError> {
         let away = |why| StoreUnavailable::Away { place: self.place.clone(), why };
         match self.loads.lock().await.run(self.limit, sql, params).await {
             Ok(Some(rows)) => Ok(rows),
@@ -183,7 +189,8 @@ impl FleetStore for PostgresStore {
 
 /// A fleet in a schema of PostgreSQL.
 ///
-/// Each life of a node has a [`PostgresStore`] of its own.
+/// Each life of a node has a [`PostgresStore`] of its own, which refuses the servers that the one before has
+/// seen replaced.
 pub struct PostgresFleet {
     address: Box<str>,
     options: PostgresOptions,
@@ -191,6 +198,8 @@ pub struct PostgresFleet {
     outside: Arc<PostgresStore>,
     /// As `outside`, for the first that joins: it was opened at the start, so that its faults show there.
     first: Mutex<Option<PostgresStore>>,
+    /// The store of the last life.
+    last: Mutex<Option<Arc<PostgresStore>>>,
 }
 
 impl PostgresFleet {
@@ -210,7 +219,7 @@ impl PostgresFleet {
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
         let outside = Arc::new(PostgresStore::open(address, options.clone()).await?);
         let first = Mutex::new(Some(PostgresStore::open(address, options.clone()).await?));
-        Ok(Self { address: address.into(), options, outside, first })
+        Ok(Self { address: address.into(), options, outside, first, last: Mutex::default() })
     }
 
     async fn join(&self, node: &NewNode) -> Result<Arc<dyn FleetStore>, JoinError> {
@@ -221,7 +230,14 @@ impl PostgresFleet {
                 .await
                 .map_err(|error| JoinError::NotOpened(error.to_string().into()))?,
         };
-        Ok(Arc::new(store.join(node).await?))
+        if let Some(last) = &*self.last.lock() {
+            let timeline = last.known.lock().timeline();
+            store.known.lock().saw(timeline);
+            self.outside.known.lock().saw(timeline);
+        }
+        let store = Arc::new(store.join(node).await?);
+        *self.last.lock() = Some(store.clone());
+        Ok(store)
     }
 }
 

@@ -10,6 +10,7 @@ mod address;
 mod connection;
 mod error;
 mod fleet;
+mod generation;
 mod load;
 mod password;
 mod schema;
@@ -45,6 +46,7 @@ use address::{DatabaseAddress, place_of};
 use connection::{LazyConnection, Param, Servers};
 use error::Trouble;
 use fleet::FleetStatements;
+use generation::{Generation, Knowledge};
 use password::PasswordSource;
 use sections::Sections;
 use setup::Setup;
@@ -76,6 +78,15 @@ const LOAD_LIMIT: Duration = Duration::from_secs(60);
 /// writer learns of that at its next commit only. The caller has to know that the former writer has ended, or
 /// grants nothing any more.
 ///
+/// A database that has lost commits is a restored backup ([`Opened::restored`]): one whose timeline or system
+/// identifier is another than before, as after the promotion of a standby, or in which less is kept than was
+/// confirmed to this store. Each statement that writes looks for that first. The one that finds it frees all
+/// slots, and raises tokens and epochs; after that every batch of before is [`CommitOutcome::Fenced`], and
+/// every node has to join again. A server on an older timeline than another one that was seen is not used,
+/// though it accepts writes. An account without the right to call `pg_control_system`, which every account
+/// has by default, does without the system identifier: then a dump that was read back on another server is
+/// found by no process that starts there. [`declare_restored`](Self::declare_restored) says so by hand.
+///
 /// An answer that does not come in time, or with a warning, is [`CommitOutcome::Unknown`], whatever the
 /// server may have done. A batch that the schema has already is confirmed by a new transaction that writes,
 /// so that a standby has it, too.
@@ -90,6 +101,7 @@ pub struct PostgresStore {
     fleet: FleetStatements,
     /// The node that this process is in a fleet, if it has joined one.
     node: Option<NodeId>,
+    known: SyncMutex<Knowledge>,
     unsettled: SyncMutex<HashMap<Slot, Unsettled>>,
 }
 
@@ -254,10 +266,11 @@ impl PostgresStore {
         let quoted = schema::quoted(&schema);
         let client = loads.client(limit.max(CONNECT_LIMIT)).await;
         let client = client.map_err(|why| PostgresOpenError::Away { place: place.clone(), why })?;
-        Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
+        let generation = Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
         let commits = Mutex::new(LazyConnection::new(servers, place.clone()));
         let (loads, unsettled) = (Mutex::new(loads), SyncMutex::default());
+        let known = SyncMutex::new(Knowledge::new(generation));
         Ok(Self {
             place,
             limit,
@@ -268,6 +281,7 @@ impl PostgresStore {
             sql,
             fleet,
             node: None,
+            known,
             unsettled,
         })
     }
@@ -347,12 +361,18 @@ impl PostgresStore {
         let (sections, lock_ms) = (Sections::of(batches), self.lock_ms());
         let history_rows = i64::from(self.history_rows);
         let node = self.node.map(|node| bits(node.0));
-        let mut params: Vec<Param<'_>> =
-            vec![(&lock_ms, Type::INT4), (&history_rows, Type::INT8), (&node, Type::INT8)];
-        params.extend(sections.params());
+        let mut further: Vec<Param<'_>> = vec![(&history_rows, Type::INT8), (&node, Type::INT8)];
+        further.extend(sections.params());
+        let known = self.known.lock().of_batches(batches);
+        let params = known.params(&lock_ms, &further);
         let run = self.commits.lock().await.run(self.limit, &self.sql.commit, &params).await;
         match run {
-            Ok(Some(rows)) => outcomes(&rows, batches).map_or_else(|why| Err(self.damaged(why)), Ok),
+            Ok(Some(rows)) => {
+                let mut known = self.known.lock();
+                let answer = outcomes(&rows, batches, &mut known).map_err(|why| self.damaged(why))?;
+                known.confirm(batches, &answer.0);
+                Ok(answer)
+            }
             Ok(None) | Err(Trouble::Unknown(_)) => all(CommitOutcome::Unknown),
             Err(Trouble::Undone(why)) => all(CommitOutcome::Refused(why)),
             Err(Trouble::Fatal(fatal)) => Err(fatal),
@@ -367,23 +387,23 @@ impl PostgresStore {
     ) -> Result<Opened, TakeError> {
         self.check()?;
         let mut connection = self.loads.lock().await;
-        let (lock_ms, number, writer) = (self.lock_ms(), i32::from(slot.get()), bits(writer.0));
+        let (lock_ms, number, own_writer) = (self.lock_ms(), i32::from(slot.get()), writer);
+        let writer = bits(writer.0);
         let node = self.node.map(|node| bits(node.0));
         let seen = match node {
             Some(_) => Some(self.epoch_of(&mut connection, slot).await?),
             None => None,
         };
-        let params: [Param<'_>; 5] = [
-            (&lock_ms, Type::INT4),
-            (&number, Type::INT4),
-            (&writer, Type::INT8),
-            (&node, Type::INT8),
-            (&seen, Type::INT8),
-        ];
+        let further: [Param<'_>; 4] =
+            [(&number, Type::INT4), (&writer, Type::INT8), (&node, Type::INT8), (&seen, Type::INT8)];
+        let known = self.known.lock().of_all();
+        let params = known.params(&lock_ms, &further);
         let taken = connection.run(self.limit, &self.sql.take, &params).await;
         let rows = taken.map_err(|trouble| self.not_taken(trouble))?;
         let rows = rows.ok_or_else(|| self.away("the take was answered with a warning".into()))?;
         let row = rows.first().ok_or(TakeError::NoSuchSlot(slot))?;
+        let timeline = load::get(row, "timeline").map_err(|why| self.damaged(why))?;
+        self.known.lock().saw(timeline);
         match load::get(row, "verdict").map_err(|why| self.damaged(why))? {
             0 => {}
             1 => return Err(TakeError::NodeGone),
@@ -392,6 +412,8 @@ impl PostgresStore {
             _ => return Err(TakeError::IsOfFleet),
         }
         let opened = load::opened(row).map_err(|why| self.damaged(why))?;
+        let generation = Generation::of(row).map_err(|why| self.damaged(why))?;
+        self.known.lock().took(generation, slot, opened.epoch, own_writer);
         let since = bits(opened.tickets_since);
         let mut reader = load::Reader::default();
         let of_slot: [Param<'_>; 2] = [(&number, Type::INT4), (&since, Type::INT8)];
@@ -472,11 +494,16 @@ fn is_undone(outcome: &CommitOutcome) -> bool {
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The rows of a commit: one for each batch, then one for each slot of the node.
-fn outcomes(rows: &[Row], batches: &[Arc<CommitBatch>]) -> Result<(Vec<CommitOutcome>, NodeRenewal), String> {
+fn outcomes(
+    rows: &[Row],
+    batches: &[Arc<CommitBatch>],
+    known: &mut Knowledge,
+) -> Result<(Vec<CommitOutcome>, NodeRenewal), String> {
     let verdict = |row: &Row| row.try_get::<_, i32>(0).map_err(|error| error.to_string());
     if let [row] = rows
         && verdict(row)? == 4
     {
+        known.saw(load::get(row, "expected")?);
         return Ok((vec![CommitOutcome::Fenced; batches.len()], NodeRenewal::Dead));
     }
     let Some((of_batches, of_node)) = rows.split_at_checked(batches.len()) else {
@@ -539,10 +566,9 @@ impl fmt::Debug for PostgresStore {
 
 impl Statements {
     fn of(quoted: &str) -> Self {
-        let params: Vec<String> = (1..=24).map(|number| format!("${number}")).collect();
         Self {
-            commit: format!("SELECT outcome, expected FROM {quoted}.commit({})", params.join(", ")),
-            take: format!("SELECT * FROM {quoted}.take($1, $2, $3, $4, $5)"),
+            commit: format!("SELECT outcome, expected FROM {}", schema::call(quoted, "commit", 23)),
+            take: format!("SELECT * FROM {}", schema::call(quoted, "take", 4)),
             epoch: format!("SELECT epoch FROM {quoted}.slots WHERE slot = $1"),
             marks: schema::of(quoted, schema::MARKS),
             rows: schema::of(quoted, schema::ROWS),

@@ -18,7 +18,7 @@ CREATE TABLE {s}.fleet (
     key      bytea   NOT NULL CHECK (length(key) = 32)
 )";
 
-const VERSION_1: &str = include_str!("schema/version_1.sql");
+const VERSION_1: &str = concat!(include_str!("schema/generation.sql"), include_str!("schema/version_1.sql"));
 
 /// The marks of a slot in the order of [`RecoveredRow`](crate::RecoveredRow): whether it is one of a group,
 /// of whom, and how high.
@@ -57,6 +57,14 @@ SELECT kind, name, owner, token, length, at, ends, seed, who, metadata, word, wh
     FROM {s}.buckets b JOIN {s}.assignments a ON a.bucket = b.id WHERE b.slot = $1
 ) AS rows
 ORDER BY tenant, bucket, kind, first, second, third";
+
+/// A call of a function of that schema, which is quoted: with the time that it may wait for the lock of a
+/// row, what the caller [knows](super::generation::Known), and so many further arguments.
+pub(crate) fn call(schema: &str, function: &str, further: usize) -> String {
+    let params = (9..9 + further).map(|number| format!(", ${number}"));
+    let further: String = params.collect();
+    format!("{schema}.{function}($1, ROW($2, $3, $4, $5, $6, $7, $8)::{schema}.known{further})")
+}
 
 /// A statement about the tables of that schema, which is quoted.
 pub(crate) fn of(schema: &str, sql: &str) -> String {

@@ -8,6 +8,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::error::{PostgresOpenError, said};
+use super::generation::Generation;
 use super::schema;
 use crate::SecretKey;
 
@@ -17,7 +18,7 @@ const OLDEST: i32 = 14;
 /// How long it may take to make the tables, or to wait for another process that does.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Looks at the server, and makes the tables or takes them to the present version.
+/// Looks at the server, makes the tables or takes them to the present version, and learns the generation.
 pub(crate) struct Setup<'a> {
     pub(crate) place: &'a str,
     pub(crate) schema: &'a str,
@@ -26,10 +27,14 @@ pub(crate) struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    pub(crate) async fn run(&self, client: &mut Client) -> Result<(), PostgresOpenError> {
+    pub(crate) async fn run(&self, client: &mut Client) -> Result<Generation, PostgresOpenError> {
         let work = async {
             self.check_server(client).await?;
-            self.migrate(client).await.unwrap_or_else(|error| Err(self.failed(&error)))
+            self.migrate(client).await.unwrap_or_else(|error| Err(self.failed(&error)))?;
+            let quoted = schema::quoted(self.schema);
+            let row = Generation::ask(client, &quoted, LIMIT.as_millis() as i32 / 2).await;
+            let row = row.map_err(|error| self.failed(&error))?;
+            Generation::of(&row).map_err(|why| self.away(why.into()))
         };
         let late = |_| self.away(format!("no answer within {} s", LIMIT.as_secs()).into());
         timeout(LIMIT, work).await.map_err(late)?

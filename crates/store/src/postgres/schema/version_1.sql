@@ -136,16 +136,6 @@ CREATE TABLE {s}.history (
     token  bigint
 );
 
-CREATE FUNCTION {s}.begin_statement(lock_ms integer) RETURNS void LANGUAGE plpgsql AS $body$
-BEGIN
-    PERFORM set_config('lock_timeout', lock_ms || 'ms', true);
-    -- An acknowledged commit is on the disk of this server at least.
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'local', true);
-    END IF;
-END
-$body$;
-
 -- Adds to the counter of a node, whose row is locked from then on: before any row of a slot, in every
 -- transaction. False if the node was declared dead.
 CREATE FUNCTION {s}.renew(the_node bigint) RETURNS boolean LANGUAGE plpgsql
@@ -157,34 +147,44 @@ BEGIN
 END
 $body$;
 
--- A node joins; returns the row with its label, which is another one's if the label is in use.
+-- A node joins, and learns the generation; returns the row with its label, which is another one's if the label
+-- is in use.
 CREATE FUNCTION {s}.join_fleet(
-    lock_ms integer, the_node bigint, the_label bytea, the_address bytea, the_lease_ms bigint, the_mark bytea
+    lock_ms integer, k {s}.known, the_node bigint, the_label bytea, the_address bytea, the_lease_ms bigint,
+    the_mark bytea
 )
 RETURNS TABLE (
-    incarnation bigint, label bytea, address bytea, slot_lease_ms bigint, secret_mark bytea, counter bigint
+    incarnation bigint, label bytea, address bytea, slot_lease_ms bigint, secret_mark bytea, counter bigint,
+    generation bigint, system_id bigint, timeline bigint
 )
 LANGUAGE plpgsql
 SET search_path = {s}, pg_catalog, pg_temp
 AS $body$
 #variable_conflict use_column
 BEGIN
-    PERFORM begin_statement(lock_ms);
+    PERFORM begin_statement(lock_ms, k);
+    -- A draw deletes the row of this node, or comes before it.
+    PERFORM 1 FROM fleet FOR SHARE;
     INSERT INTO nodes (incarnation, label, address, slot_lease_ms, secret_mark)
     VALUES (the_node, the_label, the_address, the_lease_ms, the_mark)
     ON CONFLICT (label) DO NOTHING;
-    RETURN QUERY SELECT * FROM nodes WHERE label = the_label;
+    RETURN QUERY
+        SELECT nodes.*, fleet.generation, fleet.system_id, fleet.timeline
+        FROM nodes, fleet WHERE label = the_label;
 END
 $body$;
 
 -- Declares a node dead, if its counter is still the one that was seen. `the_node` does so, and lives itself;
 -- or, if it is null, one that has not joined yet.
-CREATE FUNCTION {s}.bury(lock_ms integer, the_node bigint, dead bigint, seen bigint) RETURNS boolean
+CREATE FUNCTION {s}.bury(lock_ms integer, k {s}.known, the_node bigint, dead bigint, seen bigint)
+RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = {s}, pg_catalog, pg_temp
 AS $body$
 BEGIN
-    PERFORM begin_statement(lock_ms);
+    IF begin_statement(lock_ms, k) <> k.generation THEN
+        RETURN false;
+    END IF;
     -- In order, so that no two nodes wait for each other.
     PERFORM 1 FROM nodes WHERE incarnation IN (the_node, dead) ORDER BY incarnation FOR UPDATE;
     IF the_node IS NOT NULL AND NOT renew(the_node) THEN
@@ -196,24 +196,25 @@ END
 $body$;
 
 -- A node leaves: every slot that it still has is free.
-CREATE FUNCTION {s}.leave(lock_ms integer, the_node bigint) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION {s}.leave(lock_ms integer, k {s}.known, the_node bigint) RETURNS void LANGUAGE plpgsql
 SET search_path = {s}, pg_catalog, pg_temp
 AS $body$
 BEGIN
-    PERFORM begin_statement(lock_ms);
+    PERFORM begin_statement(lock_ms, k);
     DELETE FROM nodes WHERE incarnation = the_node;
 END
 $body$;
 
--- One row, unless there is no such slot. `verdict`: 0, the slot is taken; 1, the node was declared dead; 2, the
--- slot is another node's that lives; 3, it is a slot of a fleet, which takes no slot without a node; 4, the slot
--- has another epoch than the one that was seen, as a take of before may come late.
+-- One row, unless there is no such slot. `verdict`: 0, the slot is taken, and a process that is no node learns
+-- the generation with it; 1, the node was declared dead, or joined in another generation; 2, the slot is another
+-- node's that lives; 3, it is a slot of a fleet, which takes no slot without a node; 4, the slot has another
+-- epoch than the one that was seen, as a take of before may come late.
 CREATE FUNCTION {s}.take(
-    lock_ms integer, the_slot integer, the_writer bigint, the_node bigint, seen_epoch bigint
+    lock_ms integer, k {s}.known, the_slot integer, the_writer bigint, the_node bigint, seen_epoch bigint
 )
 RETURNS TABLE (
     verdict integer, key bytea, epoch bigint, clean boolean, restored boolean, longest_lease_ms bigint,
-    tickets_since bigint, token_floor bigint, held bytea
+    tickets_since bigint, token_floor bigint, held bytea, generation bigint, system_id bigint, timeline bigint
 )
 LANGUAGE plpgsql
 SET search_path = {s}, pg_catalog, pg_temp
@@ -224,8 +225,9 @@ DECLARE
     v_owner bigint;
     v_epoch bigint;
 BEGIN
-    PERFORM begin_statement(lock_ms);
-    IF the_node IS NOT NULL AND NOT renew(the_node) THEN
+    IF begin_statement(lock_ms, k) <> k.generation AND the_node IS NOT NULL THEN
+        verdict := 1;
+    ELSIF the_node IS NOT NULL AND NOT renew(the_node) THEN
         verdict := 1;
     ELSE
         -- The take uses the list of held web locks up. What is asked below is true once the row is locked.
@@ -245,21 +247,25 @@ BEGIN
                         (SELECT nodes.slot_lease_ms FROM nodes WHERE incarnation = the_node), 0),
                     ended = false, held = NULL, longest_lease_ms = 0,
                     longest_lease_before_ms = greatest(slots.longest_lease_before_ms, slots.longest_lease_ms)
+                FROM fleet
                 WHERE slot = the_slot
-                RETURNING 0, (SELECT fleet.key FROM fleet), slots.epoch, slots.clean, slots.restored,
-                    slots.longest_lease_before_ms, slots.tickets_since, slots.token_floor, v_held;
+                RETURNING 0, fleet.key, slots.epoch, slots.clean, slots.restored,
+                    slots.longest_lease_before_ms, slots.tickets_since, slots.token_floor, v_held,
+                    fleet.generation, fleet.system_id, fleet.timeline;
             RETURN;
         END IF;
     END IF;
+    timeline := timeline();
     RETURN NEXT;
 END
 $body$;
 
 -- One row for each section, in order: 0, it is committed; 1, fenced; 2, out of order, as `expected` comes next.
--- For a node of a fleet then one row for each slot that it owns: 3, with the slot in `expected`; or only one
--- row, if it was declared dead: 4, and nothing is kept.
+-- For a node of a fleet then one row for each slot that it owns: 3, with the slot in `expected`. Or only one
+-- row, and nothing is kept: 4, with the timeline in `expected`, if the node was declared dead, or the generation
+-- is another one.
 CREATE FUNCTION {s}.commit(
-    lock_ms integer, history_rows bigint, the_node bigint,
+    lock_ms integer, k {s}.known, history_rows bigint, the_node bigint,
     s_slot integer[], s_epoch bigint[], s_writer bigint[], s_first bigint[], s_last bigint[], s_rows integer[],
     b_tenant bytea[], b_bucket bytea[],
     w_bucket integer[], w_kind text[], w_name bytea[], w_owner bigint[], w_token bigint[], w_length bigint[],
@@ -283,9 +289,13 @@ DECLARE
     v_newest bigint;
     v_owned  integer;
 BEGIN
-    PERFORM begin_statement(lock_ms);
-    IF the_node IS NOT NULL AND NOT renew(the_node) THEN
+    IF begin_statement(lock_ms, k) <> k.generation THEN
         outcome := 4;
+    ELSIF the_node IS NOT NULL AND NOT renew(the_node) THEN
+        outcome := 4;
+    END IF;
+    IF outcome = 4 THEN
+        expected := timeline();
         RETURN NEXT;
         RETURN;
     END IF;
