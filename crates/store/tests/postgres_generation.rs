@@ -35,7 +35,10 @@ async fn store(address: &str) -> PostgresStore {
 
 async fn join(store: PostgresStore, label: &str) -> PostgresStore {
     let address = format!("https://{label}.example").into();
-    store.join(&NewNode { label: label.into(), address, slot_lease: SLOT_LEASE, secret_mark: [7; 32] }).await.unwrap()
+    store
+        .join(&NewNode { label: label.into(), address, slot_lease: SLOT_LEASE, secret_mark: [7; 32] })
+        .await
+        .unwrap()
 }
 
 async fn joined(address: &str, label: &str) -> PostgresStore {
