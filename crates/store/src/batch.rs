@@ -181,3 +181,35 @@ pub enum CommitOutcome {
     /// The batch is not stored, and no part of it ever will be unless it is sent again, which may help later.
     Refused(StoreUnavailable),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is in a database was put there by these numbers.
+    #[test]
+    fn the_slot_of_a_bucket_never_changes() {
+        for (tenant, bucket, slots, number) in [
+            ("", "", 256, 213),
+            ("", "default", 256, 81),
+            ("acme", "default", 256, 168),
+            ("a", "bc", 256, 193),
+            ("ab", "c", 256, 44),
+            ("\u{1f}acme\u{1f}f", "kiosk ä", 256, 187),
+            ("acme", "default", 4096, 424),
+            ("acme", "default", 7, 0),
+            ("acme", "default", 1, 0),
+        ] {
+            assert_eq!(Slot::of(&Scope::new(tenant, bucket), slots), Slot(number), "{tenant:?} {bucket:?}");
+        }
+    }
+
+    #[test]
+    fn buckets_are_spread_over_all_slots() {
+        let mut counts = [0; 16];
+        for n in 0..1600 {
+            counts[usize::from(Slot::of(&Scope::new("t", format!("{n}")), 16).get())] += 1;
+        }
+        assert!(counts.iter().all(|count| (60..140).contains(count)), "{counts:?}");
+    }
+}

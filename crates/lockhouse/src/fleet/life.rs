@@ -14,7 +14,7 @@ use lockhouse_store::{Fleet, FleetRows, FleetStore, JoinError, NewNode, NodeId, 
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::committer::{Committer, Heard, LifeEnd, SlotStore};
 use super::membership::{Membership, Plan, Take};
@@ -37,6 +37,7 @@ pub(super) struct Inner {
     pub(super) fleet: Arc<dyn Fleet>,
     peers: Arc<dyn Peers>,
     pub(super) options: NodeOptions,
+    clock: Arc<NodeClock>,
     pub(super) table: SlotTable,
     /// The rows that the last poll has found.
     pub(super) rows: watch::Sender<Arc<FleetRows>>,
@@ -76,11 +77,12 @@ impl Inner {
         peers: Arc<dyn Peers>,
         options: NodeOptions,
     ) -> Result<Arc<Self>, NodeError> {
-        let table = SlotTable::new(fleet.slots());
+        let (clock, table) = (NodeClock::new(options.clock.as_ref()), SlotTable::new(fleet.slots()));
         let inner = Arc::new(Self {
             fleet,
             peers,
             options,
+            clock: Arc::new(clock),
             table,
             rows: watch::Sender::new(Arc::default()),
             life: Mutex::default(),
@@ -169,7 +171,7 @@ impl Inner {
 
     /// Joins, once a former life of the same name is declared dead.
     async fn join(&self) -> Result<(Arc<Life>, Committer), NodeError> {
-        let NodeOptions { label, address, secret_mark, timing, clock, .. } = &self.options;
+        let NodeOptions { label, address, secret_mark, timing, .. } = &self.options;
         let (label, address, slot_lease) = (label.clone(), address.clone(), timing.slot_lease);
         let new = NewNode { label, address, slot_lease, secret_mark: *secret_mark };
         let store = loop {
@@ -186,7 +188,7 @@ impl Inner {
             _ = store.leave().await;
             return Err(NodeError::OtherSecret { label, address });
         }
-        let lease = Arc::new(SlotLease::new(NodeClock::new(clock.as_ref()), slot_lease));
+        let lease = Arc::new(SlotLease::new(self.clock.clone(), slot_lease));
         let (committer, of_slots) = Committer::new(store.clone(), lease.clone(), timing.idle_commit);
         let heard = committer.heard();
         let (is_over, is_asking) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -199,18 +201,17 @@ impl Inner {
     ///
     /// Its counter moves: it lives.
     async fn outlive(&self, former: NodeRow) -> Result<(), NodeError> {
-        let clock = NodeClock::new(self.options.clock.as_ref());
         let (mut stillness, mut polls) = (Stillness::default(), interval(self.options.timing.poll));
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             polls.tick().await;
-            let sent = clock.now();
+            let sent = self.clock.now();
             let rows = self.fleet.look().await?;
             let Some(node) = rows.nodes.into_iter().find(|node| node.id == former.id) else { return Ok(()) };
             if node.counter != former.counter {
                 return Err(JoinError::LabelInUse(node).into());
             }
-            stillness.polled(sent, clock.now(), node.counter);
+            stillness.polled(sent, self.clock.now(), node.counter);
             if stillness.lasts() >= node.slot_lease {
                 self.fleet.bury(node.id, node.counter).await?;
             }
@@ -249,11 +250,11 @@ impl Inner {
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             polls.tick().await;
-            let sent = life.lease.now();
+            let sent = self.clock.now();
             let looked = life.store.look().await;
             let Some(rows) = self.take_rows(looked) else { continue };
             let is_served = |slot| self.table.is_or_was_served(slot, sent);
-            let plan = membership.polled((sent, life.lease.now()), &rows, is_served);
+            let plan = membership.polled((sent, self.clock.now()), &rows, is_served);
             self.lose_what_is_not_owned(life);
             self.carry_out(life, plan, &rows).await;
         }
@@ -297,9 +298,7 @@ impl Inner {
                 self.note(NodeEvent::Buried(label.unwrap_or_default()));
             }
         }
-        let now = life.lease.now();
-        let is_away = |state: &SlotState| matches!(state, SlotState::Away);
-        let begins = |take: &Take| self.table.change(take.slot, now, is_away, SlotState::Opening);
+        let begins = |take: &Take| self.begin_to_open(take.slot);
         let takes: Vec<Take> = plan.take.into_iter().filter(begins).collect();
         if !takes.is_empty() {
             let (node, life) = (self.clone(), life.clone());
@@ -323,17 +322,22 @@ impl Inner {
         let epoch = rows.slots.iter().find(|row| row.slot == slot).map_or(0, |row| row.epoch);
         let (node, life) = (self.clone(), life.clone());
         tokio::spawn(async move {
+            // One that does not answer must not keep this node from asking others.
             if let Some(owner) = owner
-                && node.peers.ask(&owner, slot).await.is_ok()
+                && let Ok(Ok(())) =
+                    timeout(node.options.timing.slot_lease, node.peers.ask(&owner, slot)).await
+                && node.begin_to_open(slot)
             {
-                let now = life.lease.now();
-                let is_away = |state: &SlotState| matches!(state, SlotState::Away);
-                if node.table.change(slot, now, is_away, SlotState::Opening) {
-                    node.open(&life, Take { slot, epoch, wait: Duration::ZERO }).await;
-                }
+                node.open(&life, Take { slot, epoch, wait: Duration::ZERO }).await;
             }
             life.is_asking.store(false, Ordering::Release);
         });
+    }
+
+    /// Marks a slot as being taken; false if this node has to do with it already.
+    fn begin_to_open(&self, slot: Slot) -> bool {
+        let is_away = |state: &SlotState| matches!(state, SlotState::Away);
+        self.table.change(slot, self.clock.now(), is_away, SlotState::Opening)
     }
 
     /// Takes a slot that is marked as being taken, and serves it.
@@ -345,22 +349,22 @@ impl Inner {
         let house = match opened {
             Ok(house) => house,
             Err(why) => {
-                self.table.change(slot, life.lease.now(), is_opening, SlotState::Away);
+                self.table.change(slot, self.clock.now(), is_opening, SlotState::Away);
                 self.note(NodeEvent::NotTaken(slot, why.to_string()));
                 return;
             }
         };
         let state = SlotState::Serving(house.clone(), life.heard.sent());
-        self.table.change(slot, life.lease.now(), is_opening, state);
+        self.table.change(slot, self.clock.now(), is_opening, state);
         self.note(NodeEvent::Taken { slot, recovers: house.waits_for_holders() });
-        if life.is_over.load(Ordering::Acquire) {
-            // The end of the life may have passed before the house was there.
+        if life.is_over.load(Ordering::Acquire) || *self.is_leaving.borrow() {
+            // The end of the life, or of all houses, may have passed before this one was there.
             house.lose();
         }
-        let (node, life) = (self.clone(), life.clone());
+        let node = self.clone();
         tokio::spawn(async move {
             let end = house.ended().await;
-            node.table.change(slot, life.lease.now(), |state| state.is_of(&house), SlotState::Away);
+            node.table.change(slot, node.clock.now(), |state| state.is_of(&house), SlotState::Away);
             match end {
                 StoreState::Closed(_) => node.note(NodeEvent::Released(slot)),
                 lost => node.note(NodeEvent::Lost(slot, lost)),
@@ -369,14 +373,12 @@ impl Inner {
     }
 
     pub(super) async fn release(self: &Arc<Self>, slot: Slot) -> Result<(), NotReleased> {
-        let (Some(life), SlotState::Serving(house, _)) = (self.life(), self.table.get(slot)) else {
-            return Err(NotReleased::NotHere);
-        };
+        let SlotState::Serving(house, _) = self.table.get(slot) else { return Err(NotReleased::NotHere) };
         if house.waits_for_holders() {
             return Err(NotReleased::Recovers);
         }
         let is_served = |state: &SlotState| matches!(state, SlotState::Serving(..)) && state.is_of(&house);
-        if !self.table.change(slot, life.lease.now(), is_served, SlotState::Closing(house.clone())) {
+        if !self.table.change(slot, self.clock.now(), is_served, SlotState::Closing(house.clone())) {
             return Err(NotReleased::NotHere);
         }
         // The caller may be gone before the end.

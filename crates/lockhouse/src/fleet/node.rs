@@ -13,7 +13,6 @@ use super::life::Inner;
 use super::options::NodeOptions;
 use super::slots::SlotState;
 use crate::engine::key::BucketKey;
-use crate::error::StoreError;
 use crate::{House, StoreState};
 
 /// A process as a node of a fleet. Cheap to clone; every clone is the same node.
@@ -250,9 +249,8 @@ impl FleetNode {
             if let NodePhase::Failed(why) = &*phases.borrow_and_update() {
                 return why.clone();
             }
-            if phases.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+            // The sender is here.
+            _ = phases.changed().await;
         }
     }
 
@@ -264,7 +262,7 @@ impl FleetNode {
             NodePhase::Leaving | NodePhase::Left => return Some("the node leaves the fleet".to_owned()),
             NodePhase::Failed(why) => return Some(why.to_string()),
         }
-        let life = self.inner.life()?;
+        let Some(life) = self.inner.life() else { return Some("the node joins".to_owned()) };
         if let Some(why) = self.inner.store_away() {
             return Some(format!("the store is away: {why}"));
         }
@@ -305,10 +303,5 @@ impl FleetNode {
         let has_left = |phase: &NodePhase| matches!(phase, NodePhase::Left | NodePhase::Failed(_));
         // The sender is here.
         _ = phases.wait_for(has_left).await;
-    }
-
-    /// The store's refusal of what is asked of this node while it is mute.
-    pub fn outcome_unknown(&self) -> StoreError {
-        StoreError::OutcomeUnknown { why: "no commit of this node was confirmed in time".to_owned() }
     }
 }

@@ -92,7 +92,7 @@ impl SlotTable {
         slots.iter().enumerate().filter_map(house).collect()
     }
 
-    /// The slots that are served, of which a commit of this number or an earlier one could not know.
+    /// The slots that were served before the commit of this number was sent, so that it knows of them.
     pub(super) fn served_before(&self, commit: u64) -> Vec<(Slot, House)> {
         let slots = self.slots.lock();
         let house = |(number, entry): (usize, &Entry)| match &entry.state {
@@ -116,9 +116,10 @@ impl SlotTable {
 
     /// What this node has to do with slots, for people.
     pub(super) fn view(&self) -> Vec<SlotView> {
-        let slots = self.slots.lock();
-        let view = |(number, entry): (usize, &Entry)| {
-            let state = match &entry.state {
+        let states: Vec<SlotState> = self.slots.lock().iter().map(|entry| entry.state.clone()).collect();
+        // Houses are looked at without the mutex.
+        let view = |(number, state): (usize, &SlotState)| {
+            let state = match state {
                 SlotState::Away => return None,
                 SlotState::Opening => "opening",
                 SlotState::Serving(house, _) if house.waits_for_holders() => "recovering",
@@ -127,7 +128,7 @@ impl SlotTable {
             };
             Some(SlotView { slot: Slot::new(number as u16), state })
         };
-        slots.iter().enumerate().filter_map(view).collect()
+        states.iter().enumerate().filter_map(view).collect()
     }
 
     /// How many slots are being taken or given back.

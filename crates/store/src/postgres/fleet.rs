@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -195,7 +194,7 @@ pub struct PostgresFleet {
     address: Box<str>,
     options: PostgresOptions,
     /// Opened, and not joined.
-    outside: Arc<PostgresStore>,
+    outside: PostgresStore,
     /// As `outside`, for the first that joins: it was opened at the start, so that its faults show there.
     first: Mutex<Option<PostgresStore>>,
     /// The store of the last life.
@@ -217,7 +216,7 @@ impl PostgresFleet {
     ///
     /// Cancel safe.
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
-        let outside = Arc::new(PostgresStore::open(address, options.clone()).await?);
+        let outside = PostgresStore::open(address, options.clone()).await?;
         let first = Mutex::new(Some(PostgresStore::open(address, options.clone()).await?));
         Ok(Self { address: address.into(), options, outside, first, last: Mutex::default() })
     }

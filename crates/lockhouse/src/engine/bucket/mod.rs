@@ -123,19 +123,6 @@ impl Bucket {
         }
     }
 
-    /// Waits until the store of its house cannot write, as [`House::unavailable`](crate::House::unavailable)
-    /// does.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn store_unavailable(&self) -> StoreState {
-        match &self.0.environment.store {
-            Some(store) => store.not_serving().await,
-            None => std::future::pending().await,
-        }
-    }
-
     /// Marked as changed after every command that may have changed something; snapshots and renewals are
     /// none.
     pub fn changed(&self) -> watch::Receiver<()> {
