@@ -61,6 +61,8 @@ pub use memory::MemoryStore;
 pub use port::{Store, StoreFuture};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresFleet, PostgresOpenError, PostgresOptions, PostgresStore};
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+pub use postgres::{PostgresRestoreError, PostgresRestored};
 pub use recovered::{Opened, RecoveredRow, SecretKey};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{DatabaseFile, RestoreError, Restored, SqliteOpenError, SqliteStore, restore};

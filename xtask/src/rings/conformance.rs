@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let mut test = Command::new("cargo");
     test.args(["test", "--profile", PROFILE, "-p", "lockhouse-store", "--test", store]);
     if let Database::Postgres = args.database {
-        for name in ["postgres_connections", "postgres_fleet", "postgres_generation"] {
+        for name in ["postgres_connections", "postgres_fleet", "postgres_generation", "postgres_restore"] {
             test.args(["--test", name]);
         }
     }

@@ -5,12 +5,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::str::FromStr;
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use lockhouse::store::restore;
+use lockhouse::store::{HighestNumbers, PostgresOptions, PostgresStore, restore};
 use lockhouse_server::{StoreChoice, operator_file};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::common::api::{BucketClient, Call};
 use super::common::print::{print, text};
@@ -53,14 +54,16 @@ pub(super) struct Backup {
 
 /// Restore a backup while the server is stopped.
 ///
-/// The present database is kept aside. As the grants after the backup are unknown, fencing tokens go on above
-/// all that can have been given, by the clock of this machine, and the next server waits for the length of a
-/// lease before it grants anything.
+/// The present database is kept aside. In PostgreSQL the tables are made where they are missing; the backup
+/// is refused if a server has used them before. As the grants after the backup are unknown, fencing tokens go
+/// on above all that can have been given, by the clock of this machine, and the next server waits for the
+/// length of a lease before it grants anything.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse restore /var/backups/lockhouse-monday.db
   lockhouse restore monday.db --store sqlite:/var/lib/lockhouse/locks.db
+  lockhouse restore monday.db --store postgres://lockhouse@db.example/locks --slots 256
 
 Exit codes:
    0 done
@@ -71,8 +74,14 @@ pub(super) struct Restore {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    #[command(flatten)]
-    store: Of,
+    /// The store that gets it: sqlite:PATH, or postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "STORE", default_value = "sqlite:lockhouse.db", env = "LOCKHOUSE_STORE")]
+    #[arg(hide_env_values = true)]
+    store: RestoreTarget,
+
+    /// How many slots a store in PostgreSQL gets, fixed when its tables are made [default: 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    slots: Option<u16>,
 
     /// Print JSON
     #[arg(long)]
@@ -86,15 +95,37 @@ struct Of {
     store: StoreChoice,
 }
 
-impl Of {
-    fn database(&self, what_to_do: &str) -> Result<&Path, Failure> {
-        match &self.store {
-            StoreChoice::Sqlite(path) => Ok(path),
-            StoreChoice::Memory { .. } => Err(Failure::new(
-                USAGE,
-                format_args!("store: memory:, but only a database file, sqlite:PATH, can be {what_to_do}"),
-            )),
+/// Where a backup may be restored.
+#[derive(Clone, Debug)]
+enum RestoreTarget {
+    /// The address of a database, which may have a password in it.
+    Postgres(String),
+    Other(StoreChoice),
+}
+
+impl FromStr for RestoreTarget {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Postgres(text.to_owned()));
         }
+        let store = text.parse().map(Self::Other);
+        store.map_err(|_| {
+            "must be sqlite:PATH, such as sqlite:lockhouse.db, or postgres://USER@HOST/DATABASE; a PATH that begins \
+             with \":\", \"file:\" or \"//\" is none"
+        })
+    }
+}
+
+/// The file of a store that is one.
+fn database<'a>(store: &'a StoreChoice, what_to_do: &str) -> Result<&'a Path, Failure> {
+    match store {
+        StoreChoice::Sqlite(path) => Ok(path),
+        StoreChoice::Memory { .. } => Err(Failure::new(
+            USAGE,
+            format_args!("store: memory:, but only a database file, sqlite:PATH, can be {what_to_do}"),
+        )),
     }
 }
 
@@ -114,7 +145,7 @@ impl Backup {
         if urls.iter().any(names_bucket) && !is_of("LOCKHOUSE_URL", &urls.join(",")) {
             return Err(Failure::new(USAGE, "--url: must name no bucket, as a backup has all buckets"));
         }
-        let secret_file = operator_file(self.store.database("backed up")?);
+        let secret_file = operator_file(database(&self.store.store, "backed up")?);
         let secret = fs::read_to_string(&secret_file).map_err(|error| {
             let shown = secret_file.display();
             let why = match error.kind() {
@@ -136,17 +167,53 @@ impl Backup {
 }
 
 impl Restore {
-    pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let database = self.store.database("restored")?;
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let store = match &self.store {
+            RestoreTarget::Postgres(address) => return self.restore_to_postgres(address).await,
+            RestoreTarget::Other(store) => store,
+        };
+        let database = database(store, "restored")?;
+        if self.slots.is_some() {
+            return Err(Failure::new(USAGE, "--slots: must be absent, as a database file has one slot"));
+        }
         let restored = restore(&self.file, database).map_err(|error| Failure::new(FAILURE, error))?;
         let aside = restored.kept_aside.map(|path| path.display().to_string());
-        let above = restored.above;
         let report = json!({
             "database": database.display().to_string(),
             "keptAside": aside,
-            "tokensAbove": above.mark,
-            "epochsAbove": above.epoch,
+            "tokensAbove": restored.above.mark,
+            "epochsAbove": restored.above.epoch,
         });
+        let aside = aside.map(|aside| format!("what was there before is at {aside}"));
+        self.report(&report, restored.above, aside)
+    }
+
+    async fn restore_to_postgres(&self, address: &str) -> Result<ExitCode, Failure> {
+        let options = PostgresOptions::default().slots(self.slots.unwrap_or(256));
+        let mut last = Instant::now();
+        let progress = |done, all| {
+            if last.elapsed() >= Duration::from_secs(1) {
+                last = Instant::now();
+                complain(format_args!("{done} of {all} rows are copied"));
+            }
+        };
+        let restored = PostgresStore::restore(&self.file, address, options, progress).await;
+        let restored = restored.map_err(|error| Failure::new(FAILURE, error))?;
+        let report = json!({
+            "database": restored.place,
+            "rows": restored.rows,
+            "tokensAbove": restored.above.mark,
+            "epochsAbove": restored.above.epoch,
+        });
+        self.report(&report, restored.above, Some(format!("{} rows were copied", restored.rows)))
+    }
+
+    fn report(
+        &self,
+        report: &Value,
+        above: HighestNumbers,
+        more: Option<String>,
+    ) -> Result<ExitCode, Failure> {
         if above.is_beyond(SystemTime::now()) {
             let reached = humantime::format_rfc3339_seconds(above.reached_at());
             complain(format_args!(
@@ -154,10 +221,10 @@ impl Restore {
                  start or restore; set it right if it is wrong. Until then tokens can come again if a restore does not find the database that it replaces"
             ));
         }
-        print(self.json, &report, || {
-            let aside = aside.iter().map(|aside| format!("what was there before is at {aside}"));
+        print(self.json, report, || {
             let tokens = format!("fencing tokens go on above {}", above.mark);
-            std::iter::once(format!("restored {}", database.display())).chain(aside).chain([tokens]).collect()
+            let done = format!("restored {}", text(report, "database"));
+            std::iter::once(done).chain(more).chain([tokens]).collect()
         })
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Key(key) => finish(std::future::ready(key.run())),
         Command::Token(token) => finish(std::future::ready(token.run())),
         Command::Backup(backup) => finish(backup.run()),
-        Command::Restore(restore) => finish(std::future::ready(restore.run())),
+        Command::Restore(restore) => finish(restore.run()),
         Command::Completions(completions) => completions.run(&mut command_line()),
     }
 }

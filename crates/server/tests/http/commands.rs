@@ -4,6 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::postgres::Server;
 use crate::process::ServerProcess;
 
 /// A shell in which a user types commands.
@@ -255,6 +256,38 @@ fn a_backup_of_the_running_server_is_restored_into_a_stopped_one() {
     };
     // What the server may have reserved before counts as given.
     assert!(after > before + (1 << 20), "{after}");
+}
+
+#[test]
+fn a_backup_is_restored_into_an_empty_fleet_and_once() {
+    let mut server = ServerProcess::with_file("500ms");
+    let mut shell = Shell::new(&server);
+    shell.export_owner("Anna");
+    let token = shell.json(&["lock", "customer/42", "--json"])["locks"][0]["fencingToken"].as_u64().unwrap();
+    let file = server.file();
+    let backup = file.with_file_name("backup.db");
+    let (backup, of_server) = (backup.to_str().unwrap(), format!("sqlite:{}", file.display()));
+    shell.ok(&["backup", backup, "--store", &of_server]);
+    assert!(server.terminate());
+
+    let database = Server::start(&[]);
+    let host = database.folder().to_str().unwrap().replace('/', "%2F");
+    let store = format!("postgres://postgres:geheim@{host}/postgres");
+    let report = shell.json(&["restore", backup, "--store", &store, "--slots", "16", "--json"]);
+    assert!(report["tokensAbove"].as_u64().unwrap() > token && report["rows"].as_u64() > Some(2), "{report}");
+    assert!(!report.to_string().contains("geheim"));
+    let (code, _, stderr) = shell.output(&["restore", backup, "--store", &store, "--slots", "16"]);
+    assert!(code == 1 && stderr.contains("is in use: it has buckets; name another"), "{stderr}");
+    for (args, why) in [
+        (["--store", &store, "--slots", "17"], "slots is 17, but "),
+        (["--store", &store, "--slots", "0"], "0 is not in 1..=4096"),
+        (["--store", &of_server, "--slots", "16"], "--slots: must be absent"),
+        (["--store", "nonsense:", "--slots", "16"], "postgres://USER@HOST/DATABASE"),
+    ] {
+        let (code, _, stderr) = shell.output(&[&["restore", backup], &args[..]].concat());
+        assert_eq!(code, if args[3] == "17" { 1 } else { 2 }, "{stderr}");
+        assert!(stderr.contains(why) && !stderr.contains("geheim"), "{stderr}");
+    }
 }
 
 #[test]

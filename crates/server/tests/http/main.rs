@@ -13,6 +13,8 @@ mod failing_disk;
 mod headers;
 mod locks;
 mod places;
+#[path = "../../../../tests/support/postgres.rs"]
+mod postgres;
 #[path = "../process/mod.rs"]
 mod process;
 mod refusals;

@@ -13,6 +13,8 @@ mod fleet;
 mod generation;
 mod load;
 mod password;
+#[cfg(feature = "sqlite")]
+mod restore;
 mod schema;
 mod sections;
 mod setup;
@@ -36,6 +38,8 @@ use tokio_postgres::types::Type;
 
 pub use error::PostgresOpenError;
 pub use fleet::PostgresFleet;
+#[cfg(feature = "sqlite")]
+pub use restore::{PostgresRestoreError, PostgresRestored};
 
 use crate::values::bits;
 use crate::{

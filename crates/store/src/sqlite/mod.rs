@@ -27,8 +27,12 @@ use std::sync::mpsc::{self, Sender};
 
 use tokio::sync::{mpsc as batches, oneshot};
 
+#[cfg(feature = "postgres")]
+pub(crate) use backup::private_copy;
 pub use backup::{RestoreError, Restored, restore};
 pub use error::SqliteOpenError;
+#[cfg(feature = "postgres")]
+pub(crate) use error::said;
 pub use file::DatabaseFile;
 
 use crate::{

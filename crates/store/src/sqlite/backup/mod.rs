@@ -4,6 +4,8 @@ mod copy;
 mod restore;
 
 pub(super) use copy::write;
+#[cfg(feature = "postgres")]
+pub(crate) use restore::private_copy;
 #[cfg(test)]
 pub(super) use restore::restore_at;
 pub use restore::{RestoreError, Restored, restore};

@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+#[cfg(feature = "postgres")]
+use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
@@ -150,6 +152,21 @@ fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
         return Err(unusable(why.into()));
     }
     Ok(file)
+}
+
+/// A private copy of a backup with the present tables, which is gone once it is closed; and its highest
+/// numbers.
+#[cfg(feature = "postgres")]
+pub(crate) fn private_copy(from: &Path) -> Result<(Connection, HighestNumbers), RestoreError> {
+    let copied = |source: &Connection| {
+        let mut copy = Connection::open("")?;
+        Backup::new(source, &mut copy)?.run_to_completion(1000, std::time::Duration::ZERO, None)?;
+        schema::migrate(&mut copy, schema::STEPS)?;
+        let numbers = highest_numbers(&copy)?;
+        Ok((copy, numbers))
+    };
+    let source = open_backup(from)?;
+    copied(&source).map_err(|error| RestoreError::Unusable { path: from.into(), why: said(&error) })
 }
 
 /// Whether the header says that it is a database of another program.
