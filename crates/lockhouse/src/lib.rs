@@ -86,6 +86,10 @@ struct Rust;
 #[doc = include_str!("../../../docs/fence.md")]
 struct Fence;
 
+#[cfg(all(doctest, feature = "postgres"))]
+#[doc = include_str!("../../store/src/postgres/embedded.md")]
+struct Embedded;
+
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/offline-locks.md")]
 struct OfflineLocks;

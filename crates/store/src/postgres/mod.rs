@@ -94,6 +94,8 @@ const LOAD_LIMIT: Duration = Duration::from_secs(60);
 /// An answer that does not come in time, or with a warning, is [`CommitOutcome::Unknown`], whatever the
 /// server may have done. A batch that the schema has already is confirmed by a new transaction that writes,
 /// so that a standby has it, too.
+// The example needs the library, whose tests compile it.
+#[cfg_attr(not(doctest), doc = "\n", doc = include_str!("embedded.md"))]
 pub struct PostgresStore {
     place: Box<str>,
     limit: Duration,
