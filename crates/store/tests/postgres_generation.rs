@@ -134,8 +134,8 @@ async fn generation(admin: &Client) -> i64 {
     admin.query_one("SELECT generation FROM lockhouse.fleet", &[]).await.unwrap().get(0)
 }
 
-/// Every slot has leapt once, and is free, and no node is there.
-async fn is_restored_once(admin: &Client) {
+/// Every slot has leapt, and is free, and no node is there.
+async fn is_restored(admin: &Client) {
     let sql =
         "SELECT count(DISTINCT epoch), max(epoch), bool_and(restored AND owner IS NULL AND held IS NULL),
                    (SELECT count(*) FROM lockhouse.nodes) FROM lockhouse.slots";
@@ -143,10 +143,15 @@ async fn is_restored_once(admin: &Client) {
     let (epochs, epoch, is_free, nodes): (i64, i64, bool, i64) =
         (row.get(0), row.get(1), row.get(2), row.get(3));
     assert!(epochs == 1 && is_free && nodes == 0, "{row:?}");
-    // A second leap would be one above the clock.
-    let clock = HighestNumbers::after_restore(HighestNumbers::default(), None, SystemTime::now()).unwrap();
-    assert!(epoch as u64 <= clock.epoch && epoch as u64 > LEAP, "{epoch}");
+    assert!(epoch as u64 > LEAP, "{epoch}");
 }
+
+/// A row for each generation that is drawn from now on.
+const COUNT_DRAWS: &str = "
+    CREATE TABLE draws (generation bigint);
+    CREATE FUNCTION count_draw() RETURNS trigger LANGUAGE plpgsql
+    AS 'BEGIN INSERT INTO public.draws VALUES (new.generation); RETURN new; END';
+    CREATE TRIGGER draws AFTER UPDATE ON lockhouse.fleet FOR EACH ROW EXECUTE FUNCTION count_draw()";
 
 /// A primary, and a standby that gets nothing more from it.
 async fn with_standby_that_falls_behind(run: impl AsyncFn(&Server) -> ()) -> (Server, Server) {
@@ -166,8 +171,11 @@ async fn with_standby_that_falls_behind(run: impl AsyncFn(&Server) -> ()) -> (Se
 
 #[tokio::test]
 async fn a_promoted_standby_that_lacks_commits_is_found_once_though_several_nodes_find_it() {
-    let (mut primary, standby) =
-        with_standby_that_falls_behind(async |primary| drop(store(&primary.address()).await)).await;
+    let (mut primary, standby) = with_standby_that_falls_behind(async |primary| {
+        drop(store(&primary.address()).await);
+        primary.connect().await.batch_execute(COUNT_DRAWS).await.unwrap();
+    })
+    .await;
     let address = address([&primary, &standby]);
     let nodes = join_all(["a", "b", "c"].map(|label| joined(&address, label))).await;
     let mut taken = Vec::new();
@@ -188,9 +196,20 @@ async fn a_promoted_standby_that_lacks_commits_is_found_once_though_several_node
     let admin = standby.connect().await;
     let before = generation(&admin).await;
 
-    assert_eq!(join_all(nodes.iter().map(renewal)).await, vec![NodeRenewal::Dead; 3]);
+    // All of them have found it before the first draws.
+    let mut other = standby.connect().await;
+    let transaction = other.transaction().await.unwrap();
+    transaction.execute("SELECT FROM lockhouse.fleet FOR UPDATE", &[]).await.unwrap();
+    let release = async {
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        while admin.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) < 3 {}
+        transaction.rollback().await.unwrap();
+    };
+    let (renewals, ()) = tokio::join!(join_all(nodes.iter().map(renewal)), release);
+    assert_eq!(renewals, vec![NodeRenewal::Dead; 3]);
     assert_ne!(generation(&admin).await, before);
-    is_restored_once(&admin).await;
+    assert_eq!(admin.query("SELECT FROM draws", &[]).await.unwrap().len(), 1);
+    is_restored(&admin).await;
     for (node, slot) in nodes.iter().zip(&taken) {
         assert_eq!(outcome(node, &slot.claims(5, "late")).await, CommitOutcome::Fenced);
         assert_eq!(outcome(node, &slot.claims(1, "first")).await, CommitOutcome::Fenced);
@@ -322,7 +341,7 @@ async fn files_that_were_put_back_are_found_by_what_was_confirmed() {
 
         // The renewal of a node that sends nothing looks at all slots.
         assert_eq!(renewal(&node).await, NodeRenewal::Dead);
-        is_restored_once(&server.connect().await).await;
+        is_restored(&server.connect().await).await;
         for (slot, seq) in [(&idle, 1), (&busy, 3)] {
             assert_eq!(outcome(&node, &slot.claims(seq, "late")).await, CommitOutcome::Fenced);
         }
@@ -349,7 +368,7 @@ async fn a_take_that_was_lost_is_found_though_the_slot_was_taken_again() {
     let lost = lost.unwrap();
     assert_eq!(Taken::for_writer(&b, 0, 2).await.opened.epoch, lost.opened.epoch);
     assert_eq!(outcome(&a, &lost.claims(1, "late")).await, CommitOutcome::Fenced);
-    is_restored_once(&server.connect().await).await;
+    is_restored(&server.connect().await).await;
     assert_eq!(renewal(&b).await, NodeRenewal::Dead);
 }
 
@@ -369,7 +388,7 @@ async fn a_process_that_knows_nothing_of_before_needs_the_declaration() {
         fresh.declare_restored().await.unwrap();
         let declared = generation(&admin).await;
         assert_ne!(declared, before);
-        is_restored_once(&admin).await;
+        is_restored(&admin).await;
         // A call that is repeated, as its answer was lost, declares nothing further.
         fresh.declare_restored().await.unwrap();
         assert_eq!(generation(&admin).await, declared);
@@ -417,10 +436,6 @@ async fn a_commit_that_meets_a_new_generation_is_kept_whole_or_fenced() {
         assert_eq!(again.has_claim(&name), committed, "{name}");
         assert!(again.opened.restored && !again.has_claim("late"));
         *(if committed { &mut kept } else { &mut fenced }) += 1;
-        // Each leap is one above the last: none would be left.
-        let reset =
-            "UPDATE lockhouse.slots SET epoch = 0, token_floor = 0; UPDATE lockhouse.buckets SET mark = 0";
-        server.connect().await.batch_execute(reset).await.unwrap();
     }
     assert_eq!(kept + fenced, 40);
 }
