@@ -124,8 +124,9 @@ impl Inner {
             let ended = self.live(&life, committer).await;
             life.is_over.store(true, Ordering::Release);
             *self.life.lock() = None;
-            for (_, house) in self.table.houses() {
+            for (slot, house) in self.table.houses() {
                 house.lose();
+                self.table.change(slot, self.clock.now(), |state| state.is_of(&house), SlotState::Away);
             }
             match ended {
                 Ended::Dead => {
