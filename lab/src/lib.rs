@@ -4,6 +4,7 @@
 //! A library beside its program, so that the fuzzer can reach [`disagreement`].
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
+mod cluster;
 mod crash;
 mod evidence;
 mod guard;
@@ -59,6 +60,8 @@ enum Command {
     #[command(hide = true)]
     SoakCrowd(soak::crowd::Args),
     Neighbours(neighbours::Args),
+    /// Start a fleet of servers over a PostgreSQL of its own, show what moves, and stop all at Ctrl-C
+    LocalCluster(cluster::Args),
     Guard(guard::Args),
     #[command(hide = true)]
     GuardPath(guard::PathArgs),
@@ -80,6 +83,7 @@ pub fn run() -> ExitCode {
         Command::Soak(args) => soak::run(&args),
         Command::SoakCrowd(args) => soak::crowd::run(&args),
         Command::Neighbours(args) => neighbours::run(&args),
+        Command::LocalCluster(args) => cluster::run(&args),
         Command::Guard(args) => guard::run(&args),
         Command::GuardPath(args) => guard::run_path(&args),
         Command::NeighboursCrowd(args) => neighbours::crowd::run(&args),

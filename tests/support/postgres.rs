@@ -15,6 +15,8 @@ use tokio_postgres::{Client, NoTls};
 pub(crate) struct Server {
     folder: PathBuf,
     settings: Vec<String>,
+    /// Whether a Ctrl-C at the terminal is not for it.
+    is_apart: bool,
     child: Child,
 }
 
@@ -22,6 +24,15 @@ impl Server {
     /// Makes a cluster and starts it with these settings, such as `fsync=off`; returns once it takes
     /// connections.
     pub(crate) fn start(settings: &[&str]) -> Self {
+        Self::make(settings, false)
+    }
+
+    /// As [`start`](Self::start), for a program that ends it itself when Ctrl-C is pressed.
+    pub(crate) fn start_apart(settings: &[&str]) -> Self {
+        Self::make(settings, true)
+    }
+
+    fn make(settings: &[&str], is_apart: bool) -> Self {
         let (folder, account) = folder();
         let mut initdb = command("initdb", account.as_ref());
         initdb.args([
@@ -34,7 +45,7 @@ impl Server {
         ]);
         initdb.arg(folder.join("data"));
         done(initdb.current_dir(&folder));
-        Self::run(folder, account.as_ref(), settings)
+        Self::run(folder, account.as_ref(), settings, is_apart)
     }
 
     /// A standby of a running server: it follows until it is promoted.
@@ -46,13 +57,13 @@ impl Server {
             .args(["-U", "postgres", "-c", "fast", "-X", "stream", "-R", "-D"]);
         copy.arg(folder.join("data"));
         done(copy.current_dir(&folder));
-        Self::run(folder, account.as_ref(), &[])
+        Self::run(folder, account.as_ref(), &[], primary.is_apart)
     }
 
-    fn run(folder: PathBuf, account: Option<&Account>, settings: &[&str]) -> Self {
+    fn run(folder: PathBuf, account: Option<&Account>, settings: &[&str], is_apart: bool) -> Self {
         let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let child = start(&folder, account, &settings);
-        Self { folder, settings, child }
+        let child = start(&folder, account, &settings, is_apart);
+        Self { folder, settings, is_apart, child }
     }
 
     /// Stops it, and leaves its files.
@@ -69,7 +80,7 @@ impl Server {
 
     /// Starts it again after a stop, on the files that are there by then.
     pub(crate) fn start_again(&mut self) {
-        self.child = start(&self.folder, Account::for_servers().as_ref(), &self.settings);
+        self.child = start(&self.folder, Account::for_servers().as_ref(), &self.settings, self.is_apart);
     }
 
     /// Copies the files of a server that is stopped.
@@ -114,8 +125,11 @@ impl Drop for Server {
 }
 
 /// Starts a server on its files; returns once it takes connections.
-fn start(folder: &Path, account: Option<&Account>, settings: &[String]) -> Child {
+fn start(folder: &Path, account: Option<&Account>, settings: &[String], is_apart: bool) -> Child {
     let mut postgres = command("postgres", account);
+    if is_apart {
+        postgres.process_group(0);
+    }
     postgres.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-c", "listen_addresses="]);
     settings.iter().for_each(|setting| _ = postgres.args(["-c", setting]));
     let mut child =

@@ -84,6 +84,8 @@ enum Command {
     Neighbours(lab::Args),
     /// Count the instructions of the hot paths, and compare them with those that were accepted
     Guard(lab::Args),
+    /// Start a fleet of servers over a PostgreSQL of its own, show what moves, and stop all at Ctrl-C
+    LocalCluster(lab::Args),
     /// Run libraries that are built on Web Locks in tabs of Chromium, on the client and natively
     Libraries(libraries::Args),
     /// The long variants of the proofs, with their results in docs/evidence
@@ -117,6 +119,7 @@ pub fn run() -> ExitCode {
         Command::Soak(args) => lab::run("soak", &args),
         Command::Neighbours(args) => lab::run("neighbours", &args),
         Command::Guard(args) => lab::run("guard", &args),
+        Command::LocalCluster(args) => lab::run("local-cluster", &args),
         Command::Libraries(args) => libraries::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),

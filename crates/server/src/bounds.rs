@@ -146,3 +146,19 @@ pub(crate) const RELEASES: usize = 1000;
 
 /// Characters of a name in the audit log. A name that is not admitted may be as long as a request.
 pub(crate) const AUDIT_NAME_CHARS: usize = 256;
+
+/// How long a bucket that moves between two nodes is waited for.
+pub(crate) const MOVING_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a connection to another node may take.
+pub(crate) const HOP_CONNECT: Duration = Duration::from_secs(1);
+
+/// How long another node may take to give a slot back.
+pub(crate) const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long another node may take to say how it is.
+pub(crate) const NODE_STATE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Idle connections to each other node, and how long one may be idle: less than nodes keep them.
+pub(crate) const HOP_IDLE_CONNECTIONS: usize = 64;
+pub(crate) const HOP_IDLE: Duration = Duration::from_secs(5);

@@ -1,12 +1,15 @@
 //! The configuration of a server.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lockhouse::{LockType, Options};
 
 use crate::auth::{Authority, BadSettings};
-use crate::settings::{Lease, LimitSettings, LoadedSettings, Origin, Settings, SettingsProblem};
+use crate::settings::{
+    ClusterSettings, Lease, LimitSettings, LoadedSettings, Origin, Settings, SettingsProblem,
+};
 use crate::tls::Tls;
 
 /// The configuration of a server.
@@ -27,6 +30,10 @@ pub struct Config {
     pub lock_types: HashMap<String, LockType>,
     /// The certificate, if TLS is spoken.
     pub tls: Option<Tls>,
+    /// A file with the password of the store.
+    pub store_password_file: Option<PathBuf>,
+    /// How the server is a node of a fleet, if its store is in PostgreSQL.
+    pub cluster: ClusterSettings,
     /// The bounds that operators may change.
     pub limits: LimitSettings,
 }
@@ -41,6 +48,8 @@ impl Default for Config {
             allowed_origins: Vec::new(),
             lock_types: HashMap::new(),
             tls: None,
+            store_password_file: None,
+            cluster: ClusterSettings::default(),
             limits: LimitSettings::default(),
         }
     }
@@ -57,6 +66,8 @@ impl Settings {
             lock_types: self.lock_types(),
             authority: Authority::default(),
             tls: None,
+            store_password_file: self.store_password_file.clone(),
+            cluster: self.cluster.clone(),
             limits: self.limits,
         }
     }

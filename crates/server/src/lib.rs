@@ -26,8 +26,10 @@ mod audit;
 pub mod auth;
 mod bounds;
 mod clock;
+mod cluster;
 mod config;
 mod connection;
+mod houses;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
 mod http;
 mod idempotency;
@@ -49,9 +51,9 @@ pub use config::Config;
 pub use limits::{Refused, fit_open_files};
 pub use server::{AuthenticationStays, BindError, Listener, NotReloaded, Server, bind, router, serve};
 pub use settings::{
-    ClientAuth, FlagValue, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange, LimitSetting,
-    LimitSettings, LimitValue, LoadedSettings, Location, NoStore, Origin, Settings, SettingsProblem, Sources,
-    StoreChoice, TlsSettings, keys, parse_duration,
+    ClientAuth, ClusterSettings, FlagValue, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange,
+    LimitSetting, LimitSettings, LimitValue, LoadedSettings, Location, NoNodeUrl, NoStore, NodeUrl, Origin,
+    PostgresUrl, Settings, SettingsProblem, Sources, StoreChoice, TlsSettings, keys, parse_duration,
 };
 pub use store::{OpenStoreError, operator_file};
 pub use tls::{Files, Tls, TlsError, fingerprint};

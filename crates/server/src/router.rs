@@ -11,12 +11,14 @@ use axum::routing::get;
 use axum::{Json, Router};
 use lockhouse_wire::PATH;
 use serde::Serialize;
+use serde_json::json;
 use tower::{ServiceExt, service_fn};
 
+use crate::cluster::{Cluster, Forwarded, HOP};
 use crate::http::{self, Answering, ApiEntry};
 use crate::page;
 use crate::state::{AppState, Phase};
-use crate::tls::Tls;
+use crate::tls::{ClientCertificate, Tls};
 use crate::upgrade::{refuse, upgrade};
 
 /// All routes of a server.
@@ -37,6 +39,7 @@ pub(crate) struct Routes(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    state: Arc<AppState>,
     tls: Option<Tls>,
     api: ApiEntry,
     others: Router,
@@ -48,17 +51,24 @@ impl Routes {
         let others = Router::new()
             .route(PATH, get(upgrade))
             .route("/healthz", get(health))
+            .route("/livez", get(health))
             .route("/readyz", get(readiness))
             .merge(page::routes())
+            .merge(http::peer_routes())
             .fallback(nowhere)
             .layer(from_fn_with_state(state.clone(), guard_host))
-            .with_state(state);
-        Self(Arc::new(Inner { tls, api, others }))
+            .with_state(state.clone());
+        Self(Arc::new(Inner { state, tls, api, others }))
     }
 
-    pub(crate) fn answer(&self, request: Request) -> Answering {
+    pub(crate) fn answer(&self, mut request: Request) -> Answering {
         let inner = self.0.clone();
         Box::pin(async move {
+            if let Some(cluster) = inner.state.houses.cluster()
+                && let Err(refusal) = take_hop(&inner.state, cluster, &mut request)
+            {
+                return *refusal;
+            }
             let uri = request.uri().clone();
             let hsts = inner.tls.as_ref().and_then(|tls| tls.hsts(request.headers()));
             let mut response = match http::find(request.uri().path()) {
@@ -78,6 +88,27 @@ impl Routes {
             response
         })
     }
+}
+
+/// Takes a request of another node for one of the caller that it names.
+fn take_hop(state: &AppState, cluster: &Cluster, request: &mut Request) -> Result<(), Box<Response>> {
+    if !request.headers().contains_key(HOP) {
+        return Ok(());
+    }
+    let caller = cluster.take_hop(request);
+    let caller = caller.map_err(|why| Box::new(refuse(StatusCode::MISDIRECTED_REQUEST, why.to_string())))?;
+    let path = request.uri().path().to_owned();
+    let extensions = request.extensions_mut();
+    extensions.remove::<Arc<ClientCertificate>>();
+    if let Some(from) = caller.from {
+        let permit = state.limiter.admit_from(from);
+        extensions.insert(permit.map_err(|why| Box::new(http::overloaded(why, &path)))?);
+    }
+    let certificate = state.config.tls.as_ref().zip(Some(&caller.certificate));
+    let certificate = certificate.and_then(|(tls, chain)| ClientCertificate::seen_elsewhere(tls, chain));
+    certificate.into_iter().for_each(|certificate| _ = extensions.insert(Arc::new(certificate)));
+    extensions.insert(Forwarded);
+    Ok(())
 }
 
 /// The check that every request outside of the API passes first.
@@ -121,11 +152,17 @@ async fn health(State(state): State<Arc<AppState>>) -> Response {
 }
 
 async fn readiness(State(state): State<Arc<AppState>>) -> Response {
-    let (status, word) = match state.phase() {
-        Phase::Running => (StatusCode::OK, "ready"),
-        Phase::Draining | Phase::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+    let why_not = state.houses.cluster().and_then(|cluster| cluster.node.why_not_ready());
+    let (status, body) = match (state.phase(), why_not) {
+        (Phase::Running, None) => (StatusCode::OK, json!({"status": "ready"})),
+        (Phase::Running, Some(why)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "not ready", "reason": why}))
+        }
+        (Phase::Draining | Phase::Stopping, _) => {
+            (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "stopping"}))
+        }
     };
-    (status, [(header::CACHE_CONTROL, "no-store")], Json(serde_json::json!({"status": word}))).into_response()
+    (status, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
 #[cfg(test)]

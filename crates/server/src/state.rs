@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
-use lockhouse::House;
 use lockhouse::store::DatabaseFile;
+use lockhouse::{Bucket, BucketKey, House, MemoryBudget};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
@@ -12,6 +12,7 @@ use crate::access::{Denied, Initiator, check_host, check_origin};
 use crate::audit::Audit;
 use crate::auth::Authority;
 use crate::config::Config;
+use crate::houses::Houses;
 use crate::idempotency::IdempotencyStore;
 use crate::limits::{Limiter, house_options};
 use crate::random::random_hex;
@@ -24,7 +25,7 @@ use crate::websocket::SessionRegistry;
 pub(crate) struct AppState {
     pub(crate) config: Config,
     authority: watch::Sender<Arc<Authority>>,
-    pub(crate) house: House,
+    pub(crate) houses: Houses,
     /// The database file, if the state is in one.
     pub(crate) file: Option<DatabaseFile>,
     /// The proof of an operator, who may make a backup.
@@ -58,24 +59,24 @@ pub(crate) enum Phase {
 impl AppState {
     /// Over these lock tables.
     pub(crate) fn new(config: Config, house: House) -> Arc<Self> {
-        Self::over_file(config, house, None, None)
+        Self::over_file(config, Houses::One(house), None, None)
     }
 
-    /// Over the lock tables of a database file.
+    /// Over the lock tables of a database file or a fleet.
     pub(crate) fn over_file(
         config: Config,
-        house: House,
+        houses: Houses,
         file: Option<DatabaseFile>,
         operator: Option<Operator>,
     ) -> Arc<Self> {
         let limiter = Arc::new(Limiter::new(config.limits));
-        if let Some(budget) = house.memory_budget() {
+        if let Some(budget) = houses.memory_budget() {
             budget.set(config.limits.table_bytes());
         }
         Arc::new(Self {
             authority: watch::Sender::new(Arc::new(config.authority.clone())),
             config,
-            house,
+            houses,
             file,
             operator,
             epoch: random_hex::<16>(),
@@ -91,7 +92,8 @@ impl AppState {
 
     /// Over empty lock tables, without durable state.
     pub(crate) fn empty(config: Config) -> Arc<Self> {
-        let house = House::with_options(&house_options(&config.limits));
+        let budget = MemoryBudget::new(config.limits.table_bytes());
+        let house = House::with_options(&house_options(&config.limits, &budget));
         Self::new(config, house)
     }
 
@@ -148,7 +150,21 @@ impl AppState {
             }
             is_running
         });
-        self.house.buckets().iter().for_each(lockhouse::Bucket::close);
+        self.houses.all().iter().flat_map(House::buckets).for_each(|bucket| bucket.close());
+    }
+
+    /// The bucket of that key in this house; none if it is not in use, and its tenant has as many in use as
+    /// it may, in all houses together.
+    pub(crate) fn bucket_within_limit(&self, house: &House, key: &BucketKey) -> Option<Bucket> {
+        let most = self.limiter.settings().buckets_per_tenant as usize;
+        let elsewhere = match &self.houses {
+            Houses::One(_) => 0,
+            fleet => {
+                let count = |house: &House| house.count_buckets_of(key.tenant());
+                fleet.all().iter().map(count).sum::<usize>() - count(house)
+            }
+        };
+        house.bucket_within_limit(key.clone(), most.saturating_sub(elsewhere))
     }
 
     /// The step to [`Phase::Stopping`]. It ends the sessions, whose clients go on to believe in their web

@@ -9,17 +9,25 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use lockhouse::store::{DatabaseFile, Fatal, MemoryStore, SqliteOpenError, SqliteStore, Store};
-use lockhouse::{House, StoreState};
+use lockhouse::fleet::{FleetNode, NodeError, NodeEvent, NodeOptions};
+use lockhouse::store::{
+    DatabaseFile, Fatal, MemoryStore, PostgresFleet, PostgresOpenError, PostgresOptions, SqliteOpenError,
+    SqliteStore, Store,
+};
+use lockhouse::{House, MemoryBudget, Options, StoreState};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::bounds::FILE_CHECK;
+use crate::cluster::{Cluster, ClusterSecret, NodeClient};
 use crate::config::Config;
+use crate::houses::Houses;
 use crate::limits::house_options;
 use crate::random::random_hex;
-use crate::settings::StoreChoice;
+use crate::settings::{PostgresUrl, StoreChoice};
 
 /// The proof that a caller may read the database file: a secret in a file beside it, with the same mode.
 pub(crate) struct Operator {
@@ -74,6 +82,15 @@ pub enum OpenStoreError {
     /// The content of the file cannot be used.
     #[error(transparent)]
     House(#[from] lockhouse::OpenError),
+    /// PostgreSQL cannot be used.
+    #[error(transparent)]
+    Postgres(#[from] PostgresOpenError),
+    /// The server cannot be a node of the fleet.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// A setting of the fleet cannot be used.
+    #[error("{0}")]
+    Cluster(String),
     /// The file for operators cannot be written.
     #[error("{} cannot be written ({why}); make its folder writable", .file.display())]
     Operator {
@@ -99,7 +116,7 @@ impl StoreChoice {
     pub(crate) async fn open(
         &self,
         config: &Config,
-    ) -> Result<(House, Option<DatabaseFile>), OpenStoreError> {
+    ) -> Result<(Houses, Option<DatabaseFile>), OpenStoreError> {
         let mut opening = pin!(self.open_unlogged(config));
         if let Ok(opened) = timeout(config.store_timeout, &mut opening).await {
             return opened;
@@ -111,11 +128,16 @@ impl StoreChoice {
         opening.await
     }
 
-    async fn open_unlogged(&self, config: &Config) -> Result<(House, Option<DatabaseFile>), OpenStoreError> {
-        let lease = std::time::Duration::from_millis(config.lease.as_millis());
-        let options = house_options(&config.limits).lease(lease).store_timeout(config.store_timeout);
+    async fn open_unlogged(&self, config: &Config) -> Result<(Houses, Option<DatabaseFile>), OpenStoreError> {
+        let lease = Duration::from_millis(config.lease.as_millis());
+        let budget = MemoryBudget::new(config.limits.table_bytes());
+        let options = house_options(&config.limits, &budget).lease(lease).store_timeout(config.store_timeout);
         let (store, file, options): (Arc<dyn Store>, _, _) = match self {
-            Self::Memory { fresh: true } => return Ok((House::with_options(&options), None)),
+            Self::Postgres(url) => {
+                let cluster = Arc::new(join(url, config, options).await?);
+                return Ok((Houses::Fleet { cluster, budget }, None));
+            }
+            Self::Memory { fresh: true } => return Ok((Houses::One(House::with_options(&options)), None)),
             Self::Memory { fresh: false } => {
                 let store =
                     MemoryStore::new().map_err(|error| OpenStoreError::NoRandomness(error.to_string()))?;
@@ -127,7 +149,74 @@ impl StoreChoice {
                 (Arc::new(store), Some(file), options)
             }
         };
-        Ok((House::open(store, options).await?, file))
+        Ok((Houses::One(House::open(store, options).await?), file))
+    }
+}
+
+/// Joins a fleet.
+async fn join(url: &PostgresUrl, config: &Config, options: Options) -> Result<Cluster, OpenStoreError> {
+    let settings = &config.cluster;
+    let wrong = OpenStoreError::Cluster;
+    let Some(advertise) = &settings.advertise else {
+        let why = "cluster.advertise: is missing; it is the URL at which other nodes reach this one, such as https://a.example:7420";
+        return Err(wrong(why.to_owned()));
+    };
+    let Some(secret_file) = &settings.secret_file else {
+        return Err(wrong("cluster.secret_file: is missing; all nodes share one".to_owned()));
+    };
+    let secret = ClusterSecret::read(secret_file).map_err(wrong)?;
+    let label = settings.node.as_deref().unwrap_or(advertise.authority());
+    let options = NodeOptions::new(label, &advertise.to_string())
+        .secret_mark(secret.mark())
+        .timing(settings.timing())
+        .houses(options);
+    let client = Arc::new(NodeClient::new(settings, secret).map_err(wrong)?);
+    let postgres =
+        PostgresOptions::default().slots(settings.slots).statement_timeout(settings.statement_timeout());
+    let postgres = match (&config.store_password_file, std::env::var_os("PGPASSFILE")) {
+        (Some(file), _) => postgres.password_file(file),
+        (None, Some(file)) => postgres.passfile(file),
+        (None, None) => postgres,
+    };
+    let fleet = PostgresFleet::open(url.as_str(), postgres).await?;
+    tracing::info!(node = label, advertise = %advertise, "joins the fleet");
+    let node = FleetNode::start(Arc::new(fleet), client.clone(), options).await?;
+    Ok(Cluster::new(node, client))
+}
+
+/// Logs what becomes of a node. What is expected of a fleet is no warning.
+async fn log_node(node: &FleetNode) -> Infallible {
+    let mut events = node.events();
+    loop {
+        match events.recv().await {
+            Ok(event) => log_event(&event),
+            Err(RecvError::Lagged(missed)) => tracing::info!(missed, "events of slots are left out"),
+            // The node lives as long as the server.
+            Err(RecvError::Closed) => return pending().await,
+        }
+    }
+}
+
+fn log_event(event: &NodeEvent) {
+    match event {
+        NodeEvent::Joined => tracing::info!("is a node of the fleet"),
+        NodeEvent::Dead => {
+            tracing::info!("this node was declared dead, and has lost all its slots; it joins anew");
+        }
+        NodeEvent::Buried(label) => tracing::info!(node = &**label, "a node is dead: its slots are free"),
+        NodeEvent::Taken { slot, recovers: false } => tracing::info!(slot = slot.get(), "slot taken"),
+        NodeEvent::Taken { slot, recovers: true } => {
+            tracing::info!(slot = slot.get(), "slot taken; what may be held in it from before waits");
+        }
+        NodeEvent::Released(slot) => tracing::info!(slot = slot.get(), "slot given back"),
+        NodeEvent::Lost(slot, why) => tracing::info!(slot = slot.get(), ?why, "slot lost"),
+        NodeEvent::NotTaken(slot, why) => tracing::info!(slot = slot.get(), why, "slot not taken"),
+        NodeEvent::StoreAway(why) => {
+            tracing::warn!("the store is away: nothing can be kept, and soon nothing may be granted: {why}");
+        }
+        NodeEvent::StoreBack => tracing::info!("the store is back"),
+        // What is added later says nothing here.
+        _ => {}
     }
 }
 
@@ -174,9 +263,13 @@ pub(crate) async fn file_gone(file: Option<DatabaseFile>) -> Fatal {
     }
 }
 
-/// Logs when the store becomes unavailable, and when it is available again. The server logs the end of the
-/// house.
-pub(crate) async fn log_outages(house: &House) -> Infallible {
+/// Logs when the store becomes unavailable, and when it is available again, and what becomes of the slots of
+/// a node. The server logs the end of a house that it ends with.
+pub(crate) async fn log_outages(houses: &Houses) -> Infallible {
+    let house = match houses {
+        Houses::One(house) => house,
+        Houses::Fleet { cluster, .. } => return log_node(&cluster.node).await,
+    };
     loop {
         if let StoreState::Unavailable { why, .. } = house.unavailable().await {
             tracing::warn!(

@@ -41,18 +41,25 @@ impl Generation {
 }
 
 impl WarmBuckets {
-    /// The bucket with that key; none if it is not in use, and its tenant has `most` in use already.
-    pub(crate) fn bucket(&self, house: &House, key: &BucketKey, most: usize) -> Option<Bucket> {
+    /// The bucket with that key in this house; the one that `make` gives if it is not kept.
+    pub(crate) fn bucket(
+        &self,
+        house: &House,
+        key: &BucketKey,
+        make: impl FnOnce() -> Option<Bucket>,
+    ) -> Option<Bucket> {
+        // One that is kept may be of a house that has ended.
+        let is_present = |kept: &(Bucket, Permit<String>)| house.has(&kept.0);
         let past = {
             let mut generations = self.0.lock();
-            if let Some((bucket, _)) = generations.present.buckets.get(key) {
+            if let Some((bucket, _)) = generations.present.buckets.get(key).filter(|kept| is_present(kept)) {
                 return Some(bucket.clone());
             }
             generations.past.buckets.remove(key)
         };
-        let bucket = match past {
+        let bucket = match past.filter(is_present) {
             Some((bucket, _)) => bucket,
-            None => house.bucket_within_limit(key.clone(), most)?,
+            None => make()?,
         };
         self.0.lock().present.keep(&bucket);
         Some(bucket)
@@ -87,9 +94,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_bucket_of_a_house_that_has_ended_is_not_given() {
+        let (before, after, warm) = (House::new(), House::new(), WarmBuckets::default());
+        let key = BucketKey::from("b");
+        let ask = |house: &House| warm.bucket(house, &key, || Some(house.bucket("b"))).expect("it is made");
+        assert!(before.has(&ask(&before)));
+        warm.turn();
+        assert!(after.has(&ask(&after)) && after.has(&ask(&after)));
+        warm.turn();
+        assert!(after.has(&ask(&after)), "of the generation before");
+    }
+
+    #[test]
     fn a_bucket_stays_in_use_until_it_is_unused_for_two_turns() {
         let (house, warm) = (House::new(), WarmBuckets::default());
-        let ask = || drop(warm.bucket(&house, &BucketKey::from("b"), WARM_BUCKETS));
+        let ask = || drop(warm.bucket(&house, &BucketKey::from("b"), || Some(house.bucket("b"))));
         ask();
         warm.turn();
         assert_eq!(house.buckets().len(), 1);
@@ -107,7 +126,7 @@ mod tests {
             // In partitions of their own: a tenant may name any number.
             let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{number}");
             let key = BucketKey { bucket: "b".to_owned(), partition };
-            let bucket = warm.bucket(&house, &key, 2 * WARM_BUCKETS);
+            let bucket = warm.bucket(&house, &key, || Some(house.bucket(key.clone())));
             assert_eq!(bucket.expect("there is room").key(), &key);
         };
         (0..2 * WARM_BUCKETS).for_each(|number| ask("loud", number));

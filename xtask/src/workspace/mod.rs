@@ -2,6 +2,6 @@
 
 pub mod cargo;
 pub mod origin;
-pub(crate) mod setup;
+pub mod setup;
 pub mod shell;
 pub mod tree;

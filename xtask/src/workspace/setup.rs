@@ -53,7 +53,11 @@ fn chromium() -> Result<()> {
 }
 
 /// The tests start servers of their own; the ones that Debian sets up are not used.
-pub(crate) fn postgres() -> Result<()> {
+///
+/// # Errors
+///
+/// They are not there, and cannot be installed.
+pub fn postgres() -> Result<()> {
     let debian = Path::new(POSTGRES_PROGRAMS);
     let there = |program: &str| debian.join(program).is_file() || shell::exists(program);
     if !there("postgres") || !there("initdb") {

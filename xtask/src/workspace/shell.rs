@@ -5,7 +5,9 @@ use std::io::{self, ErrorKind};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,9 +41,23 @@ impl std::fmt::Display for End {
     }
 }
 
+/// Where Ctrl-C and SIGTERM go instead of ending us.
+static INTERRUPTS: OnceLock<Sender<()>> = OnceLock::new();
+
+/// From now on Ctrl-C and SIGTERM come here, and end nothing by themselves.
+pub fn interrupts() -> Receiver<()> {
+    let (sender, interrupts) = channel();
+    // One command calls it, once.
+    _ = INTERRUPTS.set(sender);
+    interrupts
+}
+
 /// Makes Ctrl-C and SIGTERM end the running program's whole group before they end us.
 pub fn end_children_with_us() -> Result<()> {
     let handler = || {
+        if INTERRUPTS.get().is_some_and(|interrupts| interrupts.send(()).is_ok()) {
+            return;
+        }
         kill_group(RUNNING.load(Ordering::SeqCst));
         std::process::exit(130);
     };

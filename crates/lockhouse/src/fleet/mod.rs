@@ -25,6 +25,8 @@ mod options;
 mod slots;
 
 pub use self::membership::owner_of;
-pub use self::node::{BucketPlace, FleetNode, FleetView, NodeError, NodePhase, NotReleased, Peers, SlotView};
+pub use self::node::{
+    BucketPlace, FleetNode, FleetView, NodeError, NodeEvent, NodePhase, NotReleased, Peers, SlotView,
+};
 pub use self::options::{NodeOptions, Timing};
 pub use crate::engine::commit::slot_lease::SlotLease;

@@ -179,19 +179,45 @@ impl FleetNode {
     ///
     /// Cancel safe.
     pub async fn find_in_time(&self, key: &BucketKey, patience: Duration) -> BucketPlace {
+        let is_settled = |place: &BucketPlace| !matches!(place, BucketPlace::Moving);
+        self.find_where(key, patience, is_settled).await
+    }
+
+    /// As [`find_in_time`](Self::find_in_time), once it is not at that node, which has said so or could not
+    /// be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn find_elsewhere(&self, key: &BucketKey, than: NodeId, patience: Duration) -> BucketPlace {
+        let is_elsewhere = |place: &BucketPlace| match place {
+            BucketPlace::Here(_) => true,
+            BucketPlace::There(node) => node.id != than,
+            BucketPlace::Moving => false,
+        };
+        self.find_where(key, patience, is_elsewhere).await
+    }
+
+    async fn find_where(
+        &self,
+        key: &BucketKey,
+        patience: Duration,
+        is_found: impl Fn(&BucketPlace) -> bool,
+    ) -> BucketPlace {
         let slot = self.slot_of(key);
         let mut changes = self.inner.table.changes();
-        let settled = async {
+        let found = async {
             loop {
                 changes.mark_unchanged();
-                match self.place_of(slot) {
-                    // The sender is here.
-                    BucketPlace::Moving => _ = changes.changed().await,
-                    place => return place,
+                let place = self.place_of(slot);
+                if is_found(&place) {
+                    return place;
                 }
+                // The sender is here.
+                _ = changes.changed().await;
             }
         };
-        timeout(patience, settled).await.unwrap_or(BucketPlace::Moving)
+        timeout(patience, found).await.unwrap_or(BucketPlace::Moving)
     }
 
     /// The slot of that bucket.
@@ -233,6 +259,11 @@ impl FleetNode {
         FleetView { own: self.id(), rows: self.inner.rows.borrow().clone(), slots: self.inner.table.view() }
     }
 
+    /// For how long no commit of this life has been confirmed; none if none ever was.
+    pub fn unconfirmed_for(&self) -> Option<Duration> {
+        self.inner.life()?.lease.unconfirmed_for()
+    }
+
     /// How far it is.
     pub fn phase(&self) -> NodePhase {
         self.inner.phase.borrow().clone()
@@ -263,11 +294,13 @@ impl FleetNode {
             NodePhase::Failed(why) => return Some(why.to_string()),
         }
         let Some(life) = self.inner.life() else { return Some("the node joins".to_owned()) };
-        if let Some(why) = self.inner.store_away() {
-            return Some(format!("the store is away: {why}"));
-        }
+        let away = self.inner.store_away();
         if life.lease.is_mute() {
-            return Some("no commit of the node was confirmed in time".to_owned());
+            let why = away.map_or_else(String::new, |why| format!("; the store is away: {why}"));
+            return Some(format!("the node is silent, as no commit of it was confirmed in time{why}"));
+        }
+        if let Some(why) = away {
+            return Some(format!("the store is away: {why}"));
         }
         let moving = self.inner.table.moving();
         (moving > 0).then(|| format!("{moving} slots are being taken or given back"))

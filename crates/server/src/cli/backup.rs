@@ -5,15 +5,15 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use lockhouse::store::{HighestNumbers, PostgresOptions, PostgresStore, restore};
+use lockhouse::store::{HighestNumbers, PostgresStore, restore};
 use lockhouse_server::{StoreChoice, operator_file};
 use serde_json::{Value, json};
 
 use super::common::api::{BucketClient, Call};
+use super::common::postgres::PostgresArgs;
 use super::common::print::{print, text};
 use super::common::target::Target;
 use super::exit::{FAILURE, Failure, USAGE, complain};
@@ -76,12 +76,10 @@ pub(super) struct Restore {
 
     /// The store that gets it: sqlite:PATH, or postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "STORE", default_value = "sqlite:lockhouse.db", env = "LOCKHOUSE_STORE")]
-    #[arg(hide_env_values = true)]
-    store: RestoreTarget,
+    store: StoreChoice,
 
-    /// How many slots a store in PostgreSQL gets, fixed when its tables are made [default: 256]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    slots: Option<u16>,
+    #[command(flatten)]
+    postgres: PostgresArgs,
 
     /// Print JSON
     #[arg(long)]
@@ -95,29 +93,6 @@ struct Of {
     store: StoreChoice,
 }
 
-/// Where a backup may be restored.
-#[derive(Clone, Debug)]
-enum RestoreTarget {
-    /// The address of a database, which may have a password in it.
-    Postgres(String),
-    Other(StoreChoice),
-}
-
-impl FromStr for RestoreTarget {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return Ok(Self::Postgres(text.to_owned()));
-        }
-        let store = text.parse().map(Self::Other);
-        store.map_err(|_| {
-            "must be sqlite:PATH, such as sqlite:lockhouse.db, or postgres://USER@HOST/DATABASE; a PATH that begins \
-             with \":\", \"file:\" or \"//\" is none"
-        })
-    }
-}
-
 /// The file of a store that is one.
 fn database<'a>(store: &'a StoreChoice, what_to_do: &str) -> Result<&'a Path, Failure> {
     match store {
@@ -125,6 +100,12 @@ fn database<'a>(store: &'a StoreChoice, what_to_do: &str) -> Result<&'a Path, Fa
         StoreChoice::Memory { .. } => Err(Failure::new(
             USAGE,
             format_args!("store: memory:, but only a database file, sqlite:PATH, can be {what_to_do}"),
+        )),
+        StoreChoice::Postgres(_) => Err(Failure::new(
+            USAGE,
+            format_args!(
+                "store: postgres://, but only a database file, sqlite:PATH, can be {what_to_do} by this command; use pg_dump, or pg_basebackup and an archive"
+            ),
         )),
     }
 }
@@ -169,13 +150,11 @@ impl Backup {
 impl Restore {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         let store = match &self.store {
-            RestoreTarget::Postgres(address) => return self.restore_to_postgres(address).await,
-            RestoreTarget::Other(store) => store,
+            StoreChoice::Postgres(url) => return self.restore_to_postgres(url.as_str()).await,
+            store => store,
         };
         let database = database(store, "restored")?;
-        if self.slots.is_some() {
-            return Err(Failure::new(USAGE, "--slots: must be absent, as a database file has one slot"));
-        }
+        self.postgres.must_be_absent()?;
         let restored = restore(&self.file, database).map_err(|error| Failure::new(FAILURE, error))?;
         let aside = restored.kept_aside.map(|path| path.display().to_string());
         let report = json!({
@@ -189,7 +168,7 @@ impl Restore {
     }
 
     async fn restore_to_postgres(&self, address: &str) -> Result<ExitCode, Failure> {
-        let options = PostgresOptions::default().slots(self.slots.unwrap_or(256));
+        let options = self.postgres.options();
         let mut last = Instant::now();
         let progress = |done, all| {
             if last.elapsed() >= Duration::from_secs(1) {

@@ -3,6 +3,7 @@
 mod assignments;
 mod backup;
 mod claims;
+mod cluster;
 mod common;
 mod completions;
 mod config;
@@ -49,6 +50,7 @@ enum Command {
     Assignments(assignments::Assignments),
     Key(key::Key),
     Token(token::Token),
+    Cluster(cluster::Cluster),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Completions(completions::Completions),
@@ -73,6 +75,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Assignments(assignments) => finish(assignments.run()),
         Command::Key(key) => finish(std::future::ready(key.run())),
         Command::Token(token) => finish(std::future::ready(token.run())),
+        Command::Cluster(cluster) => finish(cluster.run()),
         Command::Backup(backup) => finish(backup.run()),
         Command::Restore(restore) => finish(restore.run()),
         Command::Completions(completions) => completions.run(&mut command_line()),

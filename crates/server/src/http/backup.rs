@@ -20,6 +20,7 @@ use super::request::body::JsonBody;
 use super::request::constraints::FILE;
 use super::request::decode::{ApiResult, FromMembers, Members};
 use crate::audit::{self, AuditEvent};
+use crate::houses::Houses;
 use crate::state::AppState;
 
 /// Where the backup is to be.
@@ -47,7 +48,11 @@ pub(super) async fn backup(
     JsonBody(NewBackup(file)): JsonBody<NewBackup>,
 ) -> ApiResult<Json<Backup>> {
     let known = state.operator.as_ref().is_some_and(|known| known.is(&secret.text));
-    let Some(store) = state.house.store().filter(|_| known) else {
+    let Houses::One(house) = &state.houses else {
+        let why = "the tables are in PostgreSQL, which has backups of its own: pg_dump, or pg_basebackup and an archive";
+        return Err(Problem::new(Code::Invalid, why));
+    };
+    let Some(store) = house.store().filter(|_| known) else {
         secret.asker.deny(&state, &file.display(), &"not the secret of the operator");
         let rule = "\"Bearer \" and the secret in the file beside the database that ends in .operator";
         return Err(Problem::field(Code::Unauthorized, "Authorization", rule));

@@ -1,6 +1,7 @@
 //! The needs of every call of the API: its bucket, its owner, and its price.
 
 use lockhouse::core::OwnerId;
+use lockhouse::fleet::BucketPlace;
 use lockhouse::{Bucket, BucketKey, Owner, OwnerError, Secret};
 
 use super::access::charge_more;
@@ -20,9 +21,10 @@ pub(crate) struct OwnerKey {
 
 /// Every call comes here once.
 pub(crate) fn bucket(state: &AppState, key: &BucketKey) -> ApiResult<Bucket> {
-    let most = state.limiter.settings().buckets_per_tenant;
-    let bucket = state.warm_buckets.bucket(&state.house, key, most as usize);
-    let bucket = bucket.ok_or_else(|| {
+    let BucketPlace::Here(house) = state.houses.find(key) else { return Err(Problem::moving()) };
+    let make = || state.bucket_within_limit(&house, key);
+    let bucket = state.warm_buckets.bucket(&house, key, make).ok_or_else(|| {
+        let most = state.limiter.settings().buckets_per_tenant;
         state.limiter.refuse(Refused::BucketsPerTenant);
         let rule = format!("one of at most {most} of a tenant that are in use at once");
         Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(WARM_FOR)

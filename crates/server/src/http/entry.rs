@@ -8,21 +8,24 @@ use std::time::Duration;
 
 use axum::body::HttpBody;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::poll;
 use tokio::task::yield_now;
 use tower::{Layer, Service};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use super::problem::{Code, Problem};
+use super::forward::{CarriedOut, hand_on};
+use super::problem::{Code, Problem, advise_with_key};
 use super::request::body::{buffer_request, nothing_expected};
 use super::request::headers::IDEMPOTENCY_KEY_HEADER;
 use super::request::parameters::Parameters;
-use super::route::Needs;
+use super::route::{Needs, Route};
 use super::routes::RouteMatch;
 use super::{access, idempotency};
 use crate::access::check_origin;
+use crate::bounds::MOVING_PATIENCE;
+use crate::cluster::Cluster;
 use crate::state::AppState;
 
 /// Where every call comes in.
@@ -89,9 +92,45 @@ impl ApiEntry {
         let Some(route) = found.route(request.method()) else {
             return found.method_not_allowed(request.method());
         };
+        let cluster = self.state.houses.cluster().filter(|_| matches!(route.needs, Needs::InBucket(_)));
+        // The check takes a credential out, which the next node has to check as well.
+        let headers = cluster.map(|_| request.headers().clone());
         if let Err(problem) = access::admit(&self.state, &mut request, route, found.named) {
             return problem.into_response();
         }
+        match cluster.zip(headers) {
+            None => self.carry_out(request, route).await,
+            Some((cluster, headers)) => Box::pin(self.place(cluster, headers, request, route)).await,
+        }
+    }
+
+    /// Carries the call out at the node that has its bucket. Nothing is said by a node that has to be mute.
+    async fn place(
+        &self,
+        cluster: &Cluster,
+        headers: HeaderMap,
+        request: Request,
+        route: &'static Route,
+    ) -> Response {
+        let (is_change, has_key) =
+            (!request.method().is_safe(), headers.contains_key(IDEMPOTENCY_KEY_HEADER));
+        let (request, house) = match hand_on(&self.state, cluster, headers, request).await {
+            CarriedOut::Here(request, house) => (request, house),
+            CarriedOut::Answered(response) => return response,
+        };
+        let response = self.carry_out(request, route).await;
+        if !house.slot_lease().is_some_and(|lease| lease.is_mute()) {
+            return response;
+        }
+        let why = "no commit of the server was confirmed in time, and another one may have the bucket by now";
+        if !is_change {
+            return Problem::new(Code::Unavailable, why).retry_after(MOVING_PATIENCE).into_response();
+        }
+        let response = Problem::answer_lost(why).into_response();
+        if has_key { advise_with_key(response) } else { response }
+    }
+
+    async fn carry_out(&self, request: Request, route: &'static Route) -> Response {
         if route.needs != Needs::Nothing
             && request.uri().query().is_some()
             && let Err(violation) = Parameters::check_known(request.uri(), route.parameters)
@@ -154,7 +193,7 @@ mod tests {
         };
         let (mut one, mut other) = (claim("one"), claim("other"));
         assert!(poll!(&mut one).is_pending() && poll!(&mut other).is_pending());
-        assert_eq!(state.house.bucket("default").len(), 2, "both are decided");
+        assert_eq!(state.houses.all()[0].bucket("default").len(), 2, "both are decided");
         for answering in [one, other] {
             assert_eq!(answering.await.unwrap().status(), StatusCode::CREATED);
         }

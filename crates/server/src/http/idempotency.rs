@@ -53,7 +53,8 @@ pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'stati
     }
     let (method, path) = (parts.method.as_str().as_bytes(), parts.uri.path().as_bytes());
     let secret = bytes_of(&parts.headers, &header::AUTHORIZATION);
-    let id = digest(&[key.as_bytes(), identity.caller().as_bytes(), method, path, secret]);
+    let life = state.houses.life_of(&bucket);
+    let id = digest(&[key.as_bytes(), identity.caller().as_bytes(), method, path, secret, life.as_bytes()]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
     match state.idempotency.begin(&bucket, id, content) {

@@ -12,7 +12,7 @@ use matchit::{Params, Router};
 
 use super::problem::{self, Code, Problem};
 use super::route::{Answering, Needs, PathParameters, Route};
-use super::{assignments, backup, claims, document, locks, owners, query};
+use super::{assignments, backup, claims, cluster, document, locks, owners, query};
 use crate::settings::Permission;
 use crate::state::AppState;
 
@@ -57,10 +57,12 @@ use Permission::{Claim, Offline, Operate, Query};
 
 /// Routes with the same path stand together.
 #[rustfmt::skip]
-static ROUTES: [Route; 19] = [
+static ROUTES: [Route; 21] = [
     route!(GET "/openapi.json", Nothing, document),
     route!(GET "/problems/{code}", Nothing, problem::explain),
     secret!(POST "/v1/backup", Everywhere(Operate), backup::backup),
+    route!(GET "/v1/cluster", Everywhere(Operate), cluster::show),
+    route!(POST "/v1/cluster/drain", Everywhere(Operate), cluster::drain),
     route!(POST "/v1/buckets/{bucket}/owners", InBucket(Offline), owners::routes::open),
     secret!(GET "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::routes::show),
     secret!(DELETE "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::routes::end),

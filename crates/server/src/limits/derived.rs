@@ -23,10 +23,9 @@ pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
     }
 }
 
-/// The options of a house with those bounds.
-pub(crate) fn house_options(settings: &LimitSettings) -> Options {
-    let options = Options::new().limits(bucket_limits(settings)).block_in_place(true);
-    options.memory_budget(&MemoryBudget::new(settings.table_bytes()))
+/// The options of a house with those bounds, which shares the memory with others that have the same budget.
+pub(crate) fn house_options(settings: &LimitSettings, budget: &MemoryBudget) -> Options {
+    Options::new().limits(bucket_limits(settings)).block_in_place(true).memory_budget(budget)
 }
 
 /// The limits that `welcome` announces.

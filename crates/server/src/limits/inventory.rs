@@ -38,7 +38,8 @@ fn settings() -> Vec<String> {
 type Constant = (&'static str, String, &'static str, &'static str);
 
 fn constants() -> Vec<Constant> {
-    [of_tables(), of_frames(), of_sessions(), of_reading(), of_http(), of_audit_and_answers()].concat()
+    [of_tables(), of_frames(), of_sessions(), of_reading(), of_http(), of_audit_and_answers(), of_nodes()]
+        .concat()
 }
 
 fn bytes(count: usize) -> String {
@@ -371,6 +372,43 @@ fn of_audit_and_answers() -> Vec<Constant> {
             bytes(IDEMPOTENCY_BYTES),
             "what such answers take in all",
             "the oldest of the tenant whose answers take most is forgotten",
+        ),
+    ]
+}
+
+fn of_nodes() -> Vec<Constant> {
+    let length = |length| humantime::format_duration(length).to_string();
+    vec![
+        (
+            "MOVING_PATIENCE",
+            length(MOVING_PATIENCE),
+            "how long a call or a WebSocket waits for a bucket that moves between two nodes of a fleet",
+            "status 503 `moving`, or close 1012",
+        ),
+        (
+            "HOP_CONNECT",
+            length(HOP_CONNECT),
+            "how long a connection to another node may take",
+            "another node is waited for",
+        ),
+        (
+            "HOP_IDLE_CONNECTIONS",
+            HOP_IDLE_CONNECTIONS.to_string(),
+            "idle connections to each other node",
+            "closed",
+        ),
+        ("HOP_IDLE", length(HOP_IDLE), "how long they may be idle", "closed"),
+        (
+            "RELEASE_PATIENCE",
+            length(RELEASE_PATIENCE),
+            "how long another node may take to give a slot back",
+            "asked again later",
+        ),
+        (
+            "NODE_STATE_PATIENCE",
+            length(NODE_STATE_PATIENCE),
+            "how long another node may take to say how it is",
+            "shown as unreachable",
         ),
     ]
 }

@@ -79,8 +79,12 @@ impl Limiter {
 
     /// A place for a connection from there.
     pub(crate) fn admit(&self, from: IpAddr) -> Result<ConnectionPermit, Refused> {
+        self.admit_from(from.into())
+    }
+
+    /// As [`admit`](Self::admit), of a connection that has come to another node.
+    pub(crate) fn admit_from(&self, from: Network) -> Result<ConnectionPermit, Refused> {
         let LimitSettings { connections, connections_per_address, .. } = self.settings();
-        let from = from.into();
         let permit = self
             .networks
             .take(from, connections as usize, connections_per_address as usize)

@@ -4,9 +4,11 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use lockhouse::{Left, StoreState};
+use lockhouse::{House, Left, StoreState};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::cluster::Cluster;
+use crate::houses::Houses;
 use crate::state::AppState;
 
 /// The time between two looks of a stopping server at the locks still held.
@@ -16,12 +18,36 @@ const DRAIN_CHECK: Duration = Duration::from_millis(50);
 /// them the web locks that their clients still believe in. With a store that keeps over a stop what they hold
 /// no holder is waited for.
 pub(super) async fn drain(state: &AppState) -> StoreState {
+    match &state.houses {
+        Houses::One(house) => drain_house(state, house).await,
+        Houses::Fleet { cluster, .. } => leave(state, cluster).await,
+    }
+}
+
+/// Gives all slots to other nodes. Calls and sessions are handed on meanwhile, as those of all other slots.
+async fn leave(state: &AppState, cluster: &Cluster) -> StoreState {
+    let patience = state.config.drain.max(LEAST_DRAIN);
+    tracing::info!(drain = ?state.config.drain, "stopping: all slots are given to other nodes");
+    let left = timeout(patience, cluster.node.leave()).await;
+    state.warm_buckets.forget_all();
+    match left {
+        Ok(()) => StoreState::Closed(Left::Nothing),
+        Err(_) => {
+            tracing::warn!(
+                "stopped before all slots were given back; other nodes take them once this one counts as dead"
+            );
+            StoreState::Closed(Left::Unknown)
+        }
+    }
+}
+
+async fn drain_house(state: &AppState, house: &House) -> StoreState {
     let patience = Instant::now() + state.config.drain.max(LEAST_DRAIN);
     tracing::info!(drain = ?state.config.drain, "stopping: nothing is granted any more");
     state.stop_granting();
-    if !state.house.takes_reclaims() {
+    if !house.takes_reclaims() {
         let released = async {
-            while state.house.buckets().iter().any(lockhouse::Bucket::is_held_remotely) {
+            while house.buckets().iter().any(lockhouse::Bucket::is_held_remotely) {
                 sleep(DRAIN_CHECK).await;
             }
         };
@@ -30,7 +56,7 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
         }
     }
     state.warm_buckets.forget_all();
-    let end = close_house(state, patience).await;
+    let end = close_house(house, patience).await;
     match &end {
         StoreState::Closed(Left::Listed { locks }) => {
             tracing::info!(
@@ -38,7 +64,7 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
                 "stopped while web locks were held; the next server waits for their holders"
             );
         }
-        StoreState::Closed(Left::Unknown) if state.house.takes_reclaims() => {
+        StoreState::Closed(Left::Unknown) if house.takes_reclaims() => {
             tracing::warn!(
                 "stopped without a list of held web locks; the next server grants nothing at first"
             );
@@ -50,13 +76,13 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
 
 /// Waits for the store until `patience`, and a moment longer if it works: changes that are not durable were
 /// announced to no client.
-async fn close_house(state: &AppState, patience: Instant) -> StoreState {
-    let mut closed = pin!(state.house.close());
+async fn close_house(house: &House, patience: Instant) -> StoreState {
+    let mut closed = pin!(house.close());
     loop {
         if let Ok(end) = timeout(DRAIN_CHECK, &mut closed).await {
             return end;
         }
-        let why = match state.house.store_state() {
+        let why = match house.store_state() {
             StoreState::Unavailable { why, .. } if Instant::now() >= patience => why,
             StoreState::Serving if Instant::now() >= patience + LEAST_DRAIN => {
                 "the store has not answered yet".to_owned()

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use futures_util::future::join_all;
+use lockhouse::fleet::NodeError;
 use lockhouse::{House, StoreState};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ use super::bind::{BindError, Listener};
 use super::drain::drain;
 use crate::bounds::{FAILED_FAREWELL_TIMEOUT, FAREWELL_TIMEOUT};
 use crate::config::Config;
+use crate::houses::Houses;
 use crate::limits::Refused;
 use crate::settings::StoreChoice;
 use crate::state::AppState;
@@ -77,8 +79,8 @@ impl Server {
     ///
     /// [`OpenStoreError`].
     pub async fn open(config: Config, store: &StoreChoice) -> Result<Arc<Self>, OpenStoreError> {
-        let (house, file) = store.open(&config).await?;
-        Ok(Self::over(AppState::over_file(config, house, file, store.operator()?)))
+        let (houses, file) = store.open(&config).await?;
+        Ok(Self::over(AppState::over_file(config, houses, file, store.operator()?)))
     }
 
     fn over(state: Arc<AppState>) -> Arc<Self> {
@@ -106,9 +108,9 @@ impl Server {
         let accepting = join_all(listener.sockets().map(|socket| accept_until(state, socket, stop.clone())));
         let living = async {
             let end = tokio::select! {
-                () = shutdown => self.stop().await,
-                end = state.house.ended() => end,
-                gone = file_gone(state.file.clone()) => StoreState::Failed(gone),
+                () = shutdown => End::Store(self.stop().await),
+                end = ended(&state.houses) => end,
+                gone = file_gone(state.file.clone()) => End::Store(StoreState::Failed(gone)),
             };
             state.close_connections();
             stop.cancel();
@@ -120,23 +122,26 @@ impl Server {
             never = state.warm_buckets.forget_in_time() => match never {},
             never = state.limiter.refusals.log() => match never {},
             never = state.audit.log_counts_in_time() => match never {},
-            never = log_outages(&state.house) => match never {},
+            never = log_outages(&state.houses) => match never {},
         };
         state.audit.log_counts(Duration::ZERO);
         drop(listener);
         state.tasks.close();
         // Farewells are bounded in time; this bounds the sum of all that may be left.
         let patience = match end {
-            StoreState::Failed(_) => FAILED_FAREWELL_TIMEOUT,
-            _ => 2 * FAREWELL_TIMEOUT,
+            End::Store(StoreState::Failed(_)) | End::Node(_) => FAILED_FAREWELL_TIMEOUT,
+            End::Store(_) => 2 * FAREWELL_TIMEOUT,
         };
         if timeout(patience, state.tasks.wait()).await.is_err() {
             tracing::warn!(tasks = state.tasks.len(), "stopped with connections still open");
         }
         match end {
-            StoreState::Fenced => Err(io::Error::other("another process has taken the store over")),
-            StoreState::Failed(fatal) => Err(io::Error::other(fatal)),
-            _ => Ok(()),
+            End::Store(StoreState::Fenced) => {
+                Err(io::Error::other("another process has taken the store over"))
+            }
+            End::Store(StoreState::Failed(fatal)) => Err(io::Error::other(fatal)),
+            End::Store(_) => Ok(()),
+            End::Node(why) => Err(io::Error::other(why)),
         }
     }
 
@@ -168,9 +173,24 @@ impl Server {
         self.state.limiter.refusals.of(kind)
     }
 
-    /// The lock tables.
-    pub fn house(&self) -> &House {
-        &self.state.house
+    /// The lock tables: one house, or those that a node of a fleet has at the moment.
+    pub fn houses(&self) -> Vec<House> {
+        self.state.houses.all()
+    }
+}
+
+/// How a server has ended.
+enum End {
+    Store(StoreState),
+    /// It cannot be a node any more.
+    Node(NodeError),
+}
+
+/// Waits for an end that comes by itself.
+async fn ended(houses: &Houses) -> End {
+    match houses {
+        Houses::One(house) => End::Store(house.ended().await),
+        Houses::Fleet { cluster, .. } => End::Node(cluster.node.failed().await),
     }
 }
 
@@ -195,7 +215,7 @@ mod tests {
     #[tokio::test]
     async fn the_sessions_of_a_server_end_only_once_nothing_is_granted_any_more() {
         let server = Server::new(Config::default());
-        let bucket = server.house().bucket("default");
+        let bucket = server.houses()[0].bucket("default");
         let agent = |label| bucket.agent(label).unwrap();
         let held = agent("a").locks().request("n").await.unwrap();
         let mut waiting = pin!(agent("b").locks().request("n").into_future());
@@ -219,7 +239,7 @@ mod tests {
         let listener = bind("127.0.0.1:0", &Authority::default()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server::of(config(), open().await.unwrap());
-        let house = server.house().clone();
+        let house = server.houses().remove(0);
         let serving = tokio::spawn(server.serve(listener, std::future::pending()));
         let connection = connect(format!("http://{address}")).await.unwrap();
         let agent = connection.agent("a").unwrap();

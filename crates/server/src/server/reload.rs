@@ -48,7 +48,7 @@ impl Server {
     }
 
     fn take_over(&self, limits: LimitSettings) {
-        if let Some(budget) = self.state.house.memory_budget() {
+        if let Some(budget) = self.state.houses.memory_budget() {
             budget.set(limits.table_bytes());
         }
         self.state.limiter.reload(limits);

@@ -53,6 +53,10 @@ mod tests {
         BucketKey::from("b")
     }
 
+    fn house(state: &AppState) -> House {
+        state.houses.all().remove(0)
+    }
+
     fn admission(state: &AppState) -> Admission {
         let (bucket, partition) = ("b".to_owned(), String::new());
         let certificate = Err(crate::auth::Unauthenticated::Absent);
@@ -68,7 +72,7 @@ mod tests {
     }
 
     pub(super) async fn session(state: &Arc<AppState>, phase: watch::Receiver<Phase>) -> Session {
-        Session::begin(state.clone(), admission(state), None, phase).await.unwrap()
+        Session::begin(state.clone(), house(state), admission(state), None, phase).await.unwrap()
     }
 
     fn request(session: &Session) {
@@ -86,7 +90,7 @@ mod tests {
         state.stop_granting();
         let mut session = session(&state, phase).await;
         request(&session);
-        assert!(!state.house.bucket(scope()).has_held());
+        assert!(!house(&state).bucket(scope()).has_held());
         session.outbound.resume(0).unwrap();
         session.phase.changed().await.unwrap();
         assert!(matches!(session.change_phase(), Verdict::GoOn));
@@ -113,9 +117,9 @@ mod tests {
         let store = FaultStore::new(Arc::new(MemoryStore::new().unwrap()), 1, Faults::NONE);
         let (store, clock, config) = (Arc::new(store), ManualClock::new(), Config::default());
         let house = House::open(store.clone(), Options::new().clock(&clock)).await.unwrap();
-        let state = AppState::new(config.clone(), house);
+        let state = AppState::new(config.clone(), house.clone());
         store.set_faults(Faults { refused: 1000, ..Faults::NONE });
-        let mut begin = pin!(Session::begin(state.clone(), admission(&state), None, state.phases()));
+        let mut begin = pin!(Session::begin(state.clone(), house, admission(&state), None, state.phases()));
         assert!(begin.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         clock.advance(Duration::from_millis(config.lease.as_millis()));
         store.set_faults(Faults::NONE);

@@ -3,12 +3,13 @@
 use std::mem;
 use std::sync::Arc;
 
+use lockhouse::fleet::BucketPlace;
 use lockhouse::{Bucket, House, StoreState};
 use lockhouse_wire::{Envelope, FatalCode, FrameProblem, Hello, ServerFrame, Welcome, close};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use super::state::Session;
+use super::state::{HouseEnd, Session};
 use super::verdict::{LastWords, Parting, Verdict};
 use super::watches::Watches;
 use crate::limits::{Refused, wire_limits};
@@ -29,6 +30,14 @@ pub(crate) fn busy(why: &'static str) -> Farewell {
 async fn unavailable_after_recovery(house: &House, bucket: &Bucket) -> StoreState {
     bucket.recovered().await;
     house.unavailable().await
+}
+
+/// Comes once the house has ended, if others go on without it.
+async fn end_of(house_end: &mut HouseEnd) -> StoreState {
+    match house_end {
+        Some(end) => end.await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Goes on with the session that the client resumes, or begins one, and runs it to its end.
@@ -54,8 +63,11 @@ pub(crate) async fn run(
     if !begins {
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
+    let BucketPlace::Here(house) = state.houses.find(&admission.scope) else {
+        return connection.part(refuse(close::RESTART, "moving")).await;
+    };
     let former_secret = hello.resume.map(|resume| resume.secret.into_owned());
-    match Session::begin(state, admission, former_secret, phase).await {
+    match Session::begin(state, house, admission, former_secret, phase).await {
         Ok(session) => session.run(connection).await,
         Err(why) => connection.part(busy(why)).await,
     }
@@ -97,7 +109,7 @@ impl Session {
     /// Runs while there is a connection.
     async fn attached(&mut self, connection: &mut WebSocketConnection) -> Parting {
         let mut heartbeat = self.heartbeat();
-        connection.enter(&self.registration.order);
+        connection.enter(&self.registration.order, self.house.slot_lease());
         let mut has_read = false;
         loop {
             let verdict = match self.take_notices() {
@@ -115,7 +127,7 @@ impl Session {
                 continue;
             }
             let (reading, turn) = (self.pacing.reading(), self.pacing.tenants_turn());
-            let house = &self.state.house;
+            let house = &self.house;
             // The order ensures that no crowd of frames delays a ping or the snapshot of a watch.
             let verdict = tokio::select! {
                 biased;
@@ -127,6 +139,7 @@ impl Session {
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
                 () = self.admission.due() => self.revalidate(),
+                _ = end_of(&mut self.house_end), if self.house_end.is_some() => Verdict::Moved,
                 () = self.watches.due(turn) => self.look_again(),
                 incoming = connection.next(&mut self.outbound.queue, reading) => {
                     has_read = true;
@@ -164,6 +177,7 @@ impl Session {
                 () = self.admission.due() => if self.admission.revalidate().is_err() {
                     return None;
                 },
+                _ = end_of(&mut self.house_end), if self.house_end.is_some() => return None,
             }
         }
     }
@@ -220,7 +234,7 @@ impl Session {
         let (lease, bucket) = (self.state.config.lease, self.port.bucket());
         let welcome = Welcome {
             server: concat!("lockhouse/", env!("CARGO_PKG_VERSION")).into(),
-            epoch: self.state.epoch.as_str().into(),
+            epoch: self.epoch().into(),
             session: self.registration.id.as_str().into(),
             secret: self.registration.secret.as_str().into(),
             resumed,
@@ -235,6 +249,12 @@ impl Session {
         let text = Envelope::new(ServerFrame::Welcome(welcome)).to_text();
         self.outbound.push_first(text);
         self.acked = self.received;
+    }
+
+    /// Names this life of the table: of the server, or of the house of one of its slots.
+    fn epoch(&self) -> String {
+        let of_house = self.state.houses.cluster().and_then(|_| self.house.life());
+        of_house.unwrap_or_else(|| self.state.epoch.clone())
     }
 
     fn heartbeat(&self) -> Interval {
@@ -294,6 +314,7 @@ impl Session {
             }
             Verdict::Bye => Parting::Ended(self.close(close::NORMAL, "bye")),
             Verdict::Stop => Parting::Ended(self.close(close::RESTART, "shutdown")),
+            Verdict::Moved => Parting::Ended(self.close(close::RESTART, "moved")),
             Verdict::Unsupported => Parting::Detached(self.close(close::UNSUPPORTED, "binary message")),
             Verdict::Fatal(code, problem) => {
                 // The client's value is not repeated: it may be a secret in the wrong place.

@@ -1,11 +1,12 @@
 //! The state of a session, and its beginning.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::core::{AgentId, Command, NewAgent};
-use lockhouse::{MemoryReservation, Notice, Port};
+use lockhouse::{House, MemoryReservation, Notice, Port, StoreState};
 use lockhouse_wire::{ErrorCode, FrameProblem, ServerEvent};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -21,9 +22,16 @@ use crate::settings::LimitSettings;
 use crate::state::{AppState, Phase};
 use crate::websocket::{Admission, Registration};
 
+/// The end of a house that others go on without; none of a house that ends with the server.
+pub(super) type HouseEnd = Option<Pin<Box<dyn Future<Output = StoreState> + Send>>>;
+
 /// A session, owned by its task.
 pub(super) struct Session {
     pub(super) state: Arc<AppState>,
+    /// The house that the bucket of the session is in.
+    pub(super) house: House,
+    /// Comes once that house has ended, if others go on without it.
+    pub(super) house_end: HouseEnd,
     /// Stands before the registration, and so is dropped first: once a resume finds, and reports, that the
     /// session is gone, its agents have ended.
     pub(super) port: Port,
@@ -64,6 +72,7 @@ impl Session {
     /// session.
     pub(super) async fn begin(
         state: Arc<AppState>,
+        house: House,
         admission: Admission,
         former_secret: Option<String>,
         phase: watch::Receiver<Phase>,
@@ -74,8 +83,7 @@ impl Session {
             .register(admission.scope.clone(), &limits)
             .map_err(|kind| state.limiter.refuse(kind).word())?;
         let bucket = state
-            .house
-            .bucket_within_limit(admission.scope.clone(), limits.buckets_per_tenant as usize)
+            .bucket_within_limit(&house, &admission.scope)
             .ok_or_else(|| state.limiter.refuse(Refused::BucketsPerTenant).word())?;
         let port = bucket.port_of_session(&registration.secret, INBOX_NOTICES);
         let unread = state.limiter.unread.of(admission.scope.tenant());
@@ -84,8 +92,17 @@ impl Session {
         if *phase.borrow() != Phase::Running {
             port.bucket().close();
         }
+        let house_end: HouseEnd = match state.houses.cluster() {
+            Some(_) => Some(Box::pin({
+                let house = house.clone();
+                async move { house.ended().await }
+            })),
+            None => None,
+        };
         let mut session = Self {
             state,
+            house,
+            house_end,
             port,
             registration,
             admission,

@@ -24,6 +24,8 @@ pub(super) enum Verdict {
     Bye,
     /// The server stops.
     Stop,
+    /// The house of the session has ended: another node has the bucket, or will have it.
+    Moved,
     /// A binary message came.
     Unsupported,
     /// The connection ends with this error.

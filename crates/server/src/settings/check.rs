@@ -22,11 +22,11 @@ impl Settings {
                 problems.push(SettingsProblem::of_value(key, node, rule));
             }
         };
-        if self.fresh && matches!(self.store, StoreChoice::Sqlite(_)) {
+        if self.fresh && !matches!(self.store, StoreChoice::Memory { .. }) {
             wrong(
                 "fresh",
                 &["store"],
-                "only with the store memory:, as a database file knows by itself whether there is anything to wait for",
+                "only with the store memory:, as a database knows by itself whether there is anything to wait for",
             );
         }
         if self.lock_types.keys().any(|kind| !(1..=RecordKind::NAME_CHARS).contains(&kind.chars().count())) {
@@ -36,7 +36,15 @@ impl Settings {
         if tree.get("lock_types").is_some_and(|node| node.len() > self.lock_types.len()) {
             wrong("lock_types", &[], "a kind has one type, and stands there once");
         }
+        if self.store_password_file.is_some() && !matches!(self.store, StoreChoice::Postgres(_)) {
+            wrong(
+                "store_password_file",
+                &["store"],
+                "only with the store postgres://…, as no other one has a password",
+            );
+        }
         self.tls.check(&mut wrong);
+        self.cluster.check(self, &mut wrong);
         if !self.auth.certificates.is_empty() && self.tls.client_ca.is_none() {
             wrong(
                 "auth.certificates",

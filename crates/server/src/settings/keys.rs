@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 
 use super::key::Key;
-use super::sections::{auth, limits, tls};
+use super::sections::{auth, cluster, limits, tls};
 
 /// Every key that there is, in the order in which they are shown.
 pub fn keys() -> &'static [Key] {
-    static KEYS: LazyLock<Vec<Key>> =
-        LazyLock::new(|| [server_keys(), tls::keys(), auth::keys(), limits::keys()].concat());
+    static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+        [server_keys(), tls::keys(), cluster::keys(), auth::keys(), limits::keys()].concat()
+    });
     &KEYS
 }
 
@@ -17,6 +18,7 @@ fn server_keys() -> Vec<Key> {
     vec![
         Key::new("listen", "\"127.0.0.1:7420\"").flag("--listen"),
         Key::new("store", "\"sqlite:lockhouse.db\"").flag("--store"),
+        Key::unset("store_password_file").flag("--store-password-file"),
         Key::new("store_timeout", "\"5s\"").flag("--store-timeout"),
         Key::new("fresh", "false").flag("--fresh"),
         Key::new("lease", "\"10s\"").flag("--lease"),

@@ -28,10 +28,11 @@ pub use self::keys::keys;
 pub use self::problem::SettingsProblem;
 pub use self::sections::Settings;
 pub(crate) use self::sections::auth::Permission;
+pub use self::sections::cluster::{ClusterSettings, NoNodeUrl, NodeUrl};
 pub use self::sections::lease::{Lease, LeaseOutOfRange};
 pub use self::sections::limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue};
 pub use self::sections::origin::{InvalidOrigin, Origin};
-pub use self::sections::store::{NoStore, StoreChoice};
+pub use self::sections::store::{NoStore, PostgresUrl, StoreChoice};
 pub use self::sections::text::parse_duration;
 pub use self::sections::tls::{ClientAuth, TlsSettings};
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt;
 use lockhouse_wire::decode::{Violation, member_path, shorten_to};
 
 use super::key::Key;
-use super::secret::{KEY_PREFIX, is_secret};
+use super::secret::{KEY_PREFIX, is_secret, without_passwords};
 use super::tree::{Location, Node, TableEntry, bare_or_quoted};
 
 /// The most characters of a value that a problem repeats.
@@ -131,7 +131,7 @@ impl fmt::Display for SettingsProblem {
             Wrong::Key(Violation { field, value: Some(value), rule }) => format!("{field} = {value}: {rule}"),
             Wrong::Key(Violation { field, value: None, rule }) => format!("{field}: {rule}"),
         };
-        write!(f, "{}: {}", self.place, without_keys(&message))
+        write!(f, "{}: {}", self.place, without_keys(&without_passwords(&message)))
     }
 }
 

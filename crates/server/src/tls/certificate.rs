@@ -38,7 +38,18 @@ pub(crate) enum NotGood {
 impl ClientCertificate {
     /// The certificate of a connection whose handshake was made by `config`; nothing if none was shown.
     pub(super) fn of(tls: &Tls, config: &Arc<ServerConfig>, stream: &TlsStream<TcpStream>) -> Option<Self> {
-        let chain = stream.get_ref().1.peer_certificates()?;
+        Self::good_by(tls, config, stream.get_ref().1.peer_certificates()?)
+    }
+
+    /// The certificate that another node has seen in a handshake; nothing if it is not good here.
+    pub(crate) fn seen_elsewhere(tls: &Tls, chain: &[CertificateDer<'static>]) -> Option<Self> {
+        let (config, verifier) = tls.current();
+        let (own, between) = chain.split_first()?;
+        verifier?.verify_client_cert(own, between, UnixTime::now()).ok()?;
+        Self::good_by(tls, &config, chain)
+    }
+
+    fn good_by(tls: &Tls, config: &Arc<ServerConfig>, chain: &[CertificateDer<'static>]) -> Option<Self> {
         let own = chain.first()?;
         let parsed = parse(own).ok()?;
         Some(Self {
@@ -48,6 +59,11 @@ impl ClientCertificate {
             tls: tls.clone(),
             good_by: Mutex::new(config.clone()),
         })
+    }
+
+    /// As it was shown, its own first.
+    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
     }
 
     /// Whether a new handshake would find it good, too: time goes on, and the CAs may have been changed.

@@ -177,7 +177,7 @@ pub(super) fn client_verifier(
 }
 
 /// At least one.
-fn certificates(key: &'static str, file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn certificates(key: &'static str, file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(key, file)?).collect();
     let unusable = |why| TlsError::Unusable { key, file: file.to_owned(), why };
     let certificates = read.map_err(|error| unusable(error.to_string()))?;

@@ -14,4 +14,5 @@ pub(crate) mod subject;
 pub(crate) use self::certificate::{ClientCertificate, NotGood};
 pub use self::config::{Files, Tls};
 pub use self::files::TlsError;
+pub(crate) use self::files::certificates;
 pub use self::fingerprint::fingerprint;

@@ -12,11 +12,13 @@ use lockhouse_wire::{PATH, SCOPE_BYTES, SUBPROTOCOL, percent_decode, shorten};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::hello::{ConnectionScope, read_hello};
+use super::forward::UpgradeHead;
+use super::hello::{ConnectionScope, Opened, read_hello};
 use super::refuse::refuse;
 use crate::access::{self, check_origin, is_list_of_origins};
 use crate::auth;
 use crate::bounds::ORIGINS_BYTES;
+use crate::cluster::{Forwarded, caller_of};
 use crate::limits::ConnectionPermit;
 use crate::settings::LimitSettings;
 use crate::state::{AppState, Phase};
@@ -60,14 +62,21 @@ pub(crate) async fn upgrade(
     let initiator = state.initiator(request.headers());
     let certificate = auth::certificate(&initiator, request.extensions());
     let permit = request.extensions().get::<ConnectionPermit>().cloned();
+    let is_forwarded = request.extensions().get::<Forwarded>().is_some();
+    let head = (state.houses.cluster().is_some() && !is_forwarded).then(|| {
+        let target = request.uri().path_and_query().map_or(PATH, |target| target.as_str()).to_owned();
+        let caller = caller_of(request.extensions());
+        UpgradeHead { target, headers: request.headers().clone(), caller }
+    });
     let upgrading = hyper::upgrade::on(&mut request);
     let LimitSettings { hello_timeout, write_timeout, .. } = state.limiter.settings();
     state.clone().tasks.spawn(async move {
         match timeout(hello_timeout, upgrading).await {
             Ok(Ok(upgraded)) => {
-                let connection =
-                    WebSocketConnection::new(TokioIo::new(upgraded), permit, write_timeout).await;
-                read_hello(state, scope, initiator, certificate, connection, hello_timeout).await;
+                let io = TokioIo::new(upgraded);
+                let connection = WebSocketConnection::new(io, head.is_some(), permit, write_timeout).await;
+                let opened = Opened { scope, initiator, certificate, head };
+                read_hello(state, opened, connection, hello_timeout).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),
             Err(_) => tracing::debug!("an upgrade took too long"),

@@ -9,6 +9,7 @@ use lockhouse_wire::{
 use serde::Deserialize;
 use tokio::time::timeout;
 
+use super::forward::{UpgradeHead, hand_on};
 use crate::access::Initiator;
 use crate::auth::PresentedCertificate;
 use crate::limits::Refused;
@@ -18,6 +19,15 @@ use crate::websocket::{
     Admission, Denial, Farewell, Incoming, IncomingFrame, Presented, ReadMode, WebSocketConnection,
     WriteQueue,
 };
+
+/// A connection as it was opened.
+pub(super) struct Opened {
+    pub(super) scope: ConnectionScope,
+    pub(super) initiator: Initiator,
+    pub(super) certificate: PresentedCertificate,
+    /// Present if it may have to be handed on to another node.
+    pub(super) head: Option<UpgradeHead>,
+}
 
 /// The bucket and partition that a connection is about.
 #[derive(Debug, Deserialize)]
@@ -35,12 +45,11 @@ fn default_bucket() -> String {
 /// Reads the `hello`, then runs the session that it begins or goes on with.
 pub(super) async fn read_hello(
     state: Arc<AppState>,
-    scope: ConnectionScope,
-    initiator: Initiator,
-    certificate: PresentedCertificate,
+    opened: Opened,
     mut connection: WebSocketConnection,
     patience: Duration,
 ) {
+    let Opened { scope, initiator, certificate, head } = opened;
     let nothing = &mut WriteQueue::default();
     let first = async {
         loop {
@@ -66,6 +75,13 @@ pub(super) async fn read_hello(
                     Ok(admission) => match state.limiter.admit_tenant(admission.scope.tenant()) {
                         Ok(permit) => {
                             connection.take_permit(permit);
+                            if let Some((cluster, head)) = state.houses.cluster().zip(head) {
+                                let key = &admission.scope;
+                                match hand_on(&state, cluster, &head, key, connection).await {
+                                    Some(back) => connection = back,
+                                    None => return,
+                                }
+                            }
                             return session::run(state, admission, hello, connection).await;
                         }
                         Err(why) => session::busy(why.word()),

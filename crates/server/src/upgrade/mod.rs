@@ -1,5 +1,6 @@
 //! From a request to a session: the WebSocket handshake, and the `hello` behind it.
 
+mod forward;
 mod handshake;
 mod hello;
 mod refuse;

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use lockhouse::fleet::SlotLease;
 use lockhouse_wire::{
     ClientFrame, Envelope, FRAME_BYTES, FatalCode, FrameProblem, MessageCursor, ServerFrame,
 };
@@ -22,6 +24,8 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::arrivals::{Arrival, ArrivalOrder};
+use super::recorded::RecordedIo;
+use super::silence::Silence;
 use super::write_queue::WriteQueue;
 use crate::bounds::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_GRACE};
 use crate::limits::{ConnectionPermit, Network, TenantPermit};
@@ -29,9 +33,11 @@ use crate::limits::{ConnectionPermit, Network, TenantPermit};
 /// An open WebSocket.
 #[derive(Debug)]
 pub(crate) struct WebSocketConnection {
-    socket: WebSocketStream<TokioIo<Upgraded>>,
+    socket: WebSocketStream<RecordedIo>,
     arrival: Arrival,
     unflushed: bool,
+    /// Whether frames may be handed to the socket, if the session is one of a fleet.
+    silence: Option<Silence>,
     /// Input that was read before its turn, or while too much waited to be written, other than pongs and
     /// ends; and the rest of an array of frames.
     held_back: VecDeque<HeldBack>,
@@ -44,6 +50,16 @@ pub(crate) struct WebSocketConnection {
     permit: Option<ConnectionPermit>,
     /// Present once the tenant of the connection is known.
     tenant_permit: Option<TenantPermit>,
+}
+
+/// A connection that is no WebSocket any more.
+#[derive(Debug)]
+pub(crate) struct RawConnection {
+    pub(crate) io: TokioIo<Upgraded>,
+    /// All that has been read of it.
+    pub(crate) read: Vec<u8>,
+    /// Its places among the connections, kept as long as it.
+    pub(crate) places: (Option<ConnectionPermit>, Option<TenantPermit>),
 }
 
 /// The messages that are read of a connection.
@@ -122,11 +138,15 @@ impl Farewell {
 const READ_BYTES: usize = 4 << 10;
 
 impl WebSocketConnection {
+    /// A new one. What is read of it is recorded until it [enters](Self::enter) a session, if it may have to
+    /// be [handed on](Self::into_parts).
     pub(crate) async fn new(
         io: TokioIo<Upgraded>,
+        is_recorded: bool,
         permit: Option<ConnectionPermit>,
         write_timeout: Duration,
     ) -> Self {
+        let io = RecordedIo::new(io, is_recorded);
         let config = WebSocketConfig::default()
             .max_message_size(Some(FRAME_BYTES))
             .max_frame_size(Some(FRAME_BYTES))
@@ -137,6 +157,7 @@ impl WebSocketConnection {
             socket,
             arrival: Arrival::default(),
             unflushed: false,
+            silence: None,
             held_back: VecDeque::new(),
             held_back_bytes: 0,
             stalled: None,
@@ -156,9 +177,18 @@ impl WebSocketConnection {
         self.tenant_permit = Some(permit);
     }
 
-    /// From now on the input of the connection is read in the order of its bucket.
-    pub(crate) fn enter(&self, order: &ArrivalOrder) {
+    /// From now on the input of the connection is read in the order of its bucket, and frames are written
+    /// while the node of the bucket may speak.
+    pub(crate) fn enter(&mut self, order: &ArrivalOrder, lease: Option<&Arc<SlotLease>>) {
         self.arrival.enter(order);
+        self.silence = lease.cloned().map(Silence::new);
+        self.socket.get_mut().stop();
+    }
+
+    /// The connection below, to be handed on.
+    pub(crate) fn into_parts(self) -> RawConnection {
+        let (io, read) = self.socket.into_inner().into_parts();
+        RawConnection { io, read, places: (self.permit, self.tenant_permit) }
     }
 
     /// All that was read is carried out: the connection whose input came next has its turn.
@@ -220,6 +250,10 @@ impl WebSocketConnection {
 
     async fn say(&mut self, mut farewell: Farewell) -> Result<(), Error> {
         while let Some(text) = farewell.queue.pop() {
+            // What a mute node may not say it never says: the client finds out at the next node.
+            if self.silence.as_ref().is_some_and(Silence::holds) {
+                break;
+            }
             self.socket.feed(Message::Text(text)).await?;
         }
         let close = CloseFrame { code: CloseCode::from(farewell.code), reason: farewell.reason.into() };
@@ -250,6 +284,10 @@ impl WebSocketConnection {
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending if self.silence.as_ref().is_some_and(Silence::holds) => {
+                    self.stalled = None;
+                    return Poll::Pending;
+                }
                 Poll::Pending => {
                     let too_long = Error::Io(io::ErrorKind::TimedOut.into());
                     return self.poll_stalled(context).map(|()| Err(too_long));
@@ -272,6 +310,9 @@ impl WebSocketConnection {
         let mut socket = Pin::new(&mut self.socket);
         if !queue.is_empty() {
             ready!(Sink::poll_ready(socket.as_mut(), context))?;
+            if let Some(silence) = &mut self.silence {
+                ready!(silence.poll_over(context));
+            }
             if let Some(text) = queue.pop() {
                 socket.start_send(Message::Text(text))?;
                 self.unflushed = true;

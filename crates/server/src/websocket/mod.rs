@@ -4,10 +4,14 @@
 mod admission;
 mod arrivals;
 mod connection;
+mod recorded;
 mod registry;
+mod silence;
 mod write_queue;
 
 pub(crate) use self::admission::{Admission, Denial, Presented};
-pub(crate) use self::connection::{Farewell, Incoming, IncomingFrame, ReadMode, WebSocketConnection};
+pub(crate) use self::connection::{
+    Farewell, Incoming, IncomingFrame, RawConnection, ReadMode, WebSocketConnection,
+};
 pub(crate) use self::registry::{Attach, Registration, SessionRegistry};
 pub(crate) use self::write_queue::WriteQueue;

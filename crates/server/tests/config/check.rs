@@ -110,7 +110,7 @@ fn a_fault_of_all_settings_together_is_reported_alike() {
     fs::write(folder.path().join("f.toml"), text).unwrap();
     let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
     let expected = [
-        "f.toml:2: fresh = true: only with the store memory:, as a database file knows by itself whether there is anything to wait for",
+        "f.toml:2: fresh = true: only with the store memory:, as a database knows by itself whether there is anything to wait for",
         r#"f.toml:4: tls.key = "key.pem": needs tls.cert, the file with the certificate"#,
         r#"f.toml:5: tls.client_ca = "ca.pem": needs tls.cert and tls.key, as clients have certificates in TLS only"#,
         "f.toml:7: limits.connections = 1: must be from 16 to 1000000",

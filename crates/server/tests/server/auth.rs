@@ -298,7 +298,7 @@ async fn a_steal_spares_claims_and_offline_locks_of_those_who_may_not_operate() 
     let (text, ada) = key("ada", "default", &[Request, Steal]);
     let (operator, bob) = key("bob", "default", &[Steal, Operate]);
     let server = server(&settings(vec![ada, bob])).await;
-    let bucket = server.server.house().bucket("default");
+    let bucket = server.server.houses()[0].bucket("default");
     let mut claim = bucket.claims().claim("claimed", "Eve", Duration::from_secs(60)).await.unwrap();
     let owner = bucket.owners().open("Eve", Duration::from_secs(60)).await.unwrap();
     let locked = lockhouse::Name::new("locked").unwrap();

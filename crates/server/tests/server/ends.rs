@@ -96,7 +96,7 @@ async fn an_end_is_heeded_though_a_write_to_the_broken_connection_fails_before_i
         let server = server().await;
         // Held in the process of the server, so that its release reaches the session before anything from
         // outside does.
-        let agent = server.server.house().bucket("default").agent("holder").unwrap();
+        let agent = server.server.houses()[0].bucket("default").agent("holder").unwrap();
         let held = agent.locks().request("n").await.unwrap();
         let mut client = waiter(&server).await;
         assert_eq!(client.query(2).await.1, ["n"]);
@@ -110,7 +110,7 @@ async fn an_end_is_heeded_though_a_write_to_the_broken_connection_fails_before_i
 #[tokio::test]
 async fn a_connection_that_breaks_without_an_end_can_be_resumed_though_a_write_fails_before_that_is_read() {
     let server = server().await;
-    let agent = server.server.house().bucket("default").agent("holder").unwrap();
+    let agent = server.server.houses()[0].bucket("default").agent("holder").unwrap();
     let held = agent.locks().request("n").await.unwrap();
     let mut client = waiter(&server).await;
     assert_eq!(client.query(2).await.1, ["n"]);

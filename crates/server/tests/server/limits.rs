@@ -340,7 +340,7 @@ async fn calls_that_are_admitted_together_owe_no_more_than_one_of_them_costs() {
 #[tokio::test]
 async fn a_page_costs_what_is_on_it_however_many_assignments_there_are() {
     let server = server(LimitSettings { tenant_rate: 30, ..LimitSettings::default() }).await;
-    let claims = server.server.house().bucket("default").claims();
+    let claims = server.server.houses()[0].bucket("default").claims();
     for seat in 0..1000 {
         let claim = claims.claim(&*format!("seat/{seat}"), "Ada", PATIENCE).await.unwrap();
         claim.finalize().await.unwrap();
@@ -365,7 +365,7 @@ async fn a_page_costs_what_is_on_it_however_many_assignments_there_are() {
 #[tokio::test]
 async fn pages_of_assignments_miss_none_and_repeat_none() {
     let server = server(LimitSettings::default()).await;
-    let bucket = server.server.house().bucket("default");
+    let bucket = server.server.houses()[0].bucket("default");
     let mut names: Vec<String> = (0..23).map(|seat| format!("seat/{seat}")).collect();
     names.push("row".to_owned());
     for name in &names {
@@ -552,7 +552,7 @@ async fn other_bounds_are_taken_over_while_it_runs() {
     server.server.reload_limits(LimitSettings { buckets_per_tenant: 1, ..LimitSettings::default() }).unwrap();
     let start = Instant::now();
     // The second one is in use until its session has ended.
-    while server.server.house().buckets().len() > 1 {
+    while server.server.houses()[0].buckets().len() > 1 {
         assert!(start.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -566,7 +566,7 @@ async fn a_session_that_has_much_to_do_gives_way_to_what_has_come_for_others() {
     let mut client = server.client().await;
     client.join(1).await;
     let inner = server.server.clone();
-    let held = move || inner.house().buckets().iter().map(Bucket::len).sum::<usize>();
+    let held = move || inner.houses()[0].buckets().iter().map(Bucket::len).sum::<usize>();
     // On the one thread of this runtime, it has its turn when the session pauses, behind or before the next
     // one of that.
     let other = tokio::spawn(async move {

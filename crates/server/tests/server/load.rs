@@ -196,7 +196,7 @@ async fn the_tables_are_empty_after_every_kind_of_end() {
     }
     server.is_empty_within(Duration::from_secs(5)).await;
     // An unused bucket is forgotten.
-    assert!(server.server.house().buckets().is_empty());
+    assert!(server.server.houses()[0].buckets().is_empty());
 }
 
 trait SendRaw {

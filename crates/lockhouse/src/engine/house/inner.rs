@@ -117,6 +117,11 @@ impl Inner {
         self.new_buckets_recover_until().is_some()
     }
 
+    /// How many buckets of that tenant are in use.
+    pub(crate) fn count_of(&self, tenant: &str) -> usize {
+        self.registry.lock().count(tenant)
+    }
+
     pub(crate) fn buckets(&self) -> Vec<Arc<Shared>> {
         self.registry.lock().buckets.values().filter_map(Weak::upgrade).collect()
     }

@@ -106,6 +106,16 @@ impl House {
         self.inner.environment.bounds.memory.as_ref()
     }
 
+    /// How many buckets of that [tenant](BucketKey::tenant) are in use.
+    pub fn count_buckets_of(&self, tenant: &str) -> usize {
+        self.inner.count_of(tenant)
+    }
+
+    /// Whether the bucket is one of this house.
+    pub fn has(&self, bucket: &Bucket) -> bool {
+        Arc::ptr_eq(&self.inner.environment, &bucket.0.environment)
+    }
+
     /// Every bucket that is in use.
     pub fn buckets(&self) -> Vec<Bucket> {
         self.inner.buckets().into_iter().map(Bucket).collect()

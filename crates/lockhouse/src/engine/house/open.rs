@@ -219,6 +219,11 @@ impl House {
         self.inner.recovers_new_buckets() || self.inner.buckets().iter().any(Shared::awaits_holders)
     }
 
+    /// Whether the node that serves the slot of this house may speak; none if the house is of no fleet.
+    pub fn slot_lease(&self) -> Option<&Arc<SlotLease>> {
+        self.inner.environment.lease.as_ref()
+    }
+
     /// Names this life of a house over a store: no other life of any house of that store has the same name.
     pub fn life(&self) -> Option<String> {
         self.inner.pipeline().map(|pipeline| pipeline.life())

@@ -152,7 +152,7 @@ fn failure(problem: &Value, is_a_question: bool) -> Failure {
     let code = problem["code"].as_str().unwrap_or_default();
     let exit = match code {
         "locked" | "claimed" | "busy" | "already_assigned" | "conflict_in_flight" | "quota_exceeded"
-        | "rate_limited" | "recovering" | "unavailable" | "overloaded" | "closing" => NOT_GRANTED,
+        | "rate_limited" | "recovering" | "unavailable" | "overloaded" | "closing" | "moving" => NOT_GRANTED,
         "claim_lost" | "claim_expired" | "unknown_owner" => LOST,
         "bad_request" | "invalid" | "idempotency_mismatch" => USAGE,
         "unauthorized" if is_of_owner(problem) => return Failure::new(USAGE, SECRET_RULE),

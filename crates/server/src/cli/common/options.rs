@@ -24,10 +24,40 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "DURATION")]
     lease: Option<String>,
 
-    /// Where to keep durable data: sqlite:PATH, or memory: to keep nothing [default: sqlite:lockhouse.db]
-    /// [env: LOCKHOUSE_STORE]
+    /// Where to keep durable data: sqlite:PATH, postgres://USER@HOST/DATABASE as a node of a fleet, or
+    /// memory: to keep nothing [default: sqlite:lockhouse.db] [env: LOCKHOUSE_STORE]
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
+
+    /// A file with the password for postgres://, read for each connection; without it the file that
+    /// PGPASSFILE names counts, as for psql [env: LOCKHOUSE_STORE_PASSWORD_FILE]
+    #[arg(long, value_name = "FILE")]
+    store_password_file: Option<String>,
+
+    /// With postgres://: the URL at which the other nodes reach this one; by default where it listens, if
+    /// that is a loopback address [env: LOCKHOUSE_CLUSTER_ADVERTISE]
+    #[arg(long, value_name = "URL")]
+    advertise: Option<String>,
+
+    /// With postgres://: the name of this node, which no other one has; by default the host and port of its
+    /// URL [env: LOCKHOUSE_CLUSTER_NODE]
+    #[arg(long, value_name = "LABEL")]
+    node: Option<String>,
+
+    /// With postgres://: a file with the secret that all nodes share, at least 32 bytes, such as openssl rand
+    /// -hex 32 makes it [env: LOCKHOUSE_CLUSTER_SECRET_FILE]
+    #[arg(long, value_name = "FILE")]
+    cluster_secret_file: Option<String>,
+
+    /// With postgres:// and nodes at https://: a PEM file with the CAs of their certificates; by default
+    /// those that the system trusts [env: LOCKHOUSE_CLUSTER_CA]
+    #[arg(long, value_name = "FILE")]
+    cluster_ca: Option<String>,
+
+    /// With postgres://: how long a node may be silent before others take its slots, from 500ms to 1m; less
+    /// than the lease allows [default: 3s] [env: LOCKHOUSE_CLUSTER_SLOT_LEASE]
+    #[arg(long, value_name = "DURATION")]
+    slot_lease: Option<String>,
 
     /// How long an answer of the store is waited for, from 100ms to 10m; a store that takes longer counts as
     /// unavailable [default: 5s] [env: LOCKHOUSE_STORE_TIMEOUT]
@@ -83,6 +113,12 @@ impl SettingsArgs {
             ("listen", self.listen),
             ("lease", self.lease),
             ("store", self.store),
+            ("store_password_file", self.store_password_file),
+            ("cluster.advertise", self.advertise),
+            ("cluster.node", self.node),
+            ("cluster.secret_file", self.cluster_secret_file),
+            ("cluster.ca", self.cluster_ca),
+            ("cluster.slot_lease", self.slot_lease),
             ("store_timeout", self.store_timeout),
             ("drain", self.drain),
             ("tls.cert", self.tls_cert),

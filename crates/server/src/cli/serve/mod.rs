@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lockhouse_server::{
-    BindError, Config, Files, Listener, LoadedSettings, OpenStoreError, Server, SettingsProblem, Sources,
-    Tls, TlsError, bind, fingerprint, fit_open_files,
+    BindError, Config, Files, Listener, LoadedSettings, NodeUrl, OpenStoreError, Server, SettingsProblem,
+    Sources, Tls, TlsError, bind, fingerprint, fit_open_files,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -134,7 +134,12 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     let tls = Tls::load(&settings.tls).map_err(|wrong| with_others(wrong.into()))?;
     let listener = bind(&settings.listen, &authority).await?;
     let limits = fit_open_files(settings.limits);
-    let config = Config { authority, tls: tls.clone(), limits, ..settings.config() };
+    let mut config = Config { authority, tls: tls.clone(), limits, ..settings.config() };
+    if config.cluster.advertise.is_none() {
+        // Other nodes are on this machine, too, if no other address is named.
+        let own = listener.local_addr()?;
+        config.cluster.advertise = own.ip().is_loopback().then(|| NodeUrl::new(tls.is_some(), own));
+    }
     let store = settings.store();
     let server = tokio::select! {
         opened = Server::open(config, &store) => opened?,
@@ -184,7 +189,8 @@ impl Error {
         match self {
             Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_))
             | Self::Tls(_)
-            | Self::Settings(_) => USAGE,
+            | Self::Settings(_)
+            | Self::Store(OpenStoreError::Cluster(_)) => USAGE,
             Self::Bind(BindError::Refused(..)) | Self::Store(_) | Self::Io(_) => FAILURE,
         }
     }

@@ -38,6 +38,7 @@ pub(crate) enum Code {
     Recovering,
     Unavailable,
     Closing,
+    Moving,
     OutcomeUnknown,
 }
 
@@ -147,6 +148,9 @@ pub(crate) const KINDS: &[CodeInfo] = &[
         "What is to be durable cannot be kept now, such as on a full disk. Nothing has happened; try again after `Retry-After`."),
     kind(Code::Closing, "closing", StatusCode::SERVICE_UNAVAILABLE, "The server stops",
         "Nothing new is granted any more. Try again in a moment, with the server that comes after it."),
+    kind(Code::Moving, "moving", StatusCode::SERVICE_UNAVAILABLE, "The bucket moves to another server",
+        "The servers of a fleet share the buckets out among themselves, and this one is just handed over, or its server has died. Nothing has happened; try \
+         again after `Retry-After`."),
     kind(Code::OutcomeUnknown, "outcome_unknown", StatusCode::GATEWAY_TIMEOUT, "The outcome is unknown",
         "The call was carried out, and the store was lost before it told whether that is kept: it may have happened, or not. With `Retry-After` the same \
          request with the same `Idempotency-Key` may be sent again, to the server that comes after this one. Without, send only what is harmless when \

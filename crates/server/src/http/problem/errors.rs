@@ -19,6 +19,22 @@ impl Problem {
     }
 }
 
+/// A bucket that moves from one node to another.
+const MOVING: Duration = Duration::from_millis(250);
+
+impl Problem {
+    /// The bucket is between two nodes, or its node cannot be reached.
+    pub(crate) fn moving() -> Box<Self> {
+        Self::new(Code::Moving, "the bucket moves to another server of the fleet").retry_after(MOVING)
+    }
+
+    /// The call was handed on, and its answer is lost.
+    pub(crate) fn answer_lost(why: &str) -> Box<Self> {
+        Self::new(Code::OutcomeUnknown, format!("it is unknown whether it happened: {why}"))
+            .retry_with_key(RESTART)
+    }
+}
+
 fn closing() -> Box<Problem> {
     Problem::new(Code::Closing, "the server stops and grants nothing any more").retry_after(RESTART)
 }

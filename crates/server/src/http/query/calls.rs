@@ -61,7 +61,7 @@ mod tests {
     async fn a_query_reserves_memory_for_the_copy_and_for_the_answer_until_it_is_taken() {
         let state = AppState::empty(Config::default());
         let key = BucketKey::from("b");
-        let bucket = state.house.bucket(key.clone());
+        let bucket = state.houses.all()[0].bucket(key.clone());
         let agent = bucket.agent("holder").unwrap();
         let _held = agent.locks().request("held").await.unwrap();
         let limiter = &state.limiter;
@@ -86,7 +86,7 @@ mod tests {
     async fn a_lone_query_may_read_a_bucket_of_any_size() {
         let state = AppState::empty(Config::default());
         let key = BucketKey::from("b");
-        let bucket = state.house.bucket(key.clone());
+        let bucket = state.houses.all()[0].bucket(key.clone());
         let agent = bucket.agent("holder").unwrap();
         let names: Vec<_> = (0..10_000).map(|number| number.to_string()).collect();
         let _held: Vec<_> = futures_util::future::join_all(

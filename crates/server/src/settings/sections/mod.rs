@@ -1,6 +1,7 @@
 //! All settings of a server, section by section.
 
 pub(crate) mod auth;
+pub(crate) mod cluster;
 pub(super) mod lease;
 pub(crate) mod limits;
 pub(super) mod origin;
@@ -9,11 +10,13 @@ pub(super) mod text;
 pub(crate) mod tls;
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lockhouse::LockType;
 use lockhouse_wire::decode::Choice;
 
+use self::cluster::ClusterSettings;
 use self::lease::Lease;
 use self::limits::LimitSettings;
 use self::origin::Origin;
@@ -35,6 +38,8 @@ pub struct Settings {
     pub listen: String,
     /// The store for the state that outlives the server.
     pub store: StoreChoice,
+    /// A file with the password of the store.
+    pub store_password_file: Option<PathBuf>,
     /// How long an answer of the store is waited for.
     pub store_timeout: Duration,
     /// Whether no client can hold anything from before; only without a file.
@@ -48,6 +53,8 @@ pub struct Settings {
     pub(super) lock_types: BTreeMap<String, LockType>,
     /// `[tls]`
     pub tls: TlsSettings,
+    /// `[cluster]`
+    pub cluster: ClusterSettings,
     /// `[auth]`
     pub auth: auth::Settings,
     /// `[limits]`
@@ -59,6 +66,7 @@ impl Settings {
     pub(super) fn read(table: &mut Table<'_>) -> Option<Self> {
         let listen = table.required("listen", text::listen);
         let store = table.required("store", text::parsed);
+        let store_password_file = table.optional("store_password_file", text::path);
         let store_timeout = table.required("store_timeout", text::store_timeout);
         let fresh = table.required("fresh", flag);
         let lease = table.required("lease", text::lease);
@@ -66,11 +74,13 @@ impl Settings {
         let allowed_origins = table.required("allowed_origins", |value| value.list(text::parsed));
         let lock_types = table.required("lock_types", |value| value.map(|word| word.choice(&LOCK_TYPES)));
         let tls = table.section("tls", TlsSettings::read).unwrap_or_default();
+        let cluster = table.section("cluster", ClusterSettings::read).unwrap_or_default();
         let auth = table.section("auth", auth::Settings::read).unwrap_or_default();
         let limits = table.section("limits", LimitSettings::read).unwrap_or_default();
         Some(Self {
             listen: listen?,
             store: store?,
+            store_password_file,
             store_timeout: store_timeout?,
             fresh: fresh?,
             lease: lease?,
@@ -78,6 +88,7 @@ impl Settings {
             allowed_origins: allowed_origins?,
             lock_types: lock_types?,
             tls,
+            cluster,
             auth,
             limits,
         })

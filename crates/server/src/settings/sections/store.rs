@@ -1,7 +1,10 @@
 //! `store`
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use crate::settings::secret::without_passwords;
 
 /// The choice of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,14 +16,41 @@ pub enum StoreChoice {
     },
     /// A database file, which is made if it is not there.
     Sqlite(PathBuf),
+    /// A schema of PostgreSQL, which several servers share.
+    Postgres(PostgresUrl),
+}
+
+/// The URL of a database, without a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresUrl(String);
+
+impl PostgresUrl {
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// A text that names no store.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "must be memory: or sqlite:PATH, such as sqlite:lockhouse.db; a PATH that begins with \":\", \"file:\" or \"//\" is none"
-)]
-pub struct NoStore;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoStore {
+    /// It is of no kind that there is.
+    #[error(
+        "must be memory:, sqlite:PATH, such as sqlite:lockhouse.db, or postgres://USER@HOST/DATABASE; a PATH that begins with \":\", \"file:\" or \"//\" is none"
+    )]
+    Unknown,
+    /// Others could read the password where the address stands.
+    #[error(
+        "must have no password in it: put it into a file for --store-password-file, or for PGPASSFILE as psql has it"
+    )]
+    HasPassword,
+}
 
 impl FromStr for StoreChoice {
     type Err = NoStore;
@@ -31,9 +61,21 @@ impl FromStr for StoreChoice {
             Some(("sqlite", path)) if !path.is_empty() && !is_of_sqlite_alone(path) => {
                 Ok(Self::Sqlite(path.into()))
             }
-            _ => Err(NoStore),
+            Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+                if has_password(text) {
+                    Err(NoStore::HasPassword)
+                } else {
+                    Ok(Self::Postgres(PostgresUrl(text.to_owned())))
+                }
+            }
+            _ => Err(NoStore::Unknown),
         }
     }
+}
+
+/// Whether the URL has a password in it.
+fn has_password(url: &str) -> bool {
+    without_passwords(url) != url
 }
 
 /// Whether SQLite or other programs take that for something else than the file of that name: `:memory:`, a
@@ -57,12 +99,17 @@ mod tests {
             "sqlite",
             "sqlite:",
             "lockhouse.db",
-            "postgres://x",
+            "postgres:x",
             "sqlite::memory:",
             "sqlite:file:x",
             "sqlite://x.db",
         ] {
-            assert_eq!(text.parse::<StoreChoice>(), Err(NoStore), "{text}");
+            assert_eq!(text.parse::<StoreChoice>(), Err(NoStore::Unknown), "{text}");
+        }
+        let url = "postgres://u@h1,h2/d?sslmode=require";
+        assert_eq!(url.parse(), Ok(StoreChoice::Postgres(PostgresUrl(url.to_owned()))));
+        for text in ["postgres://u:p@h/d", "postgresql://u@h/d?password=p", "postgres://u:p:q@h"] {
+            assert_eq!(text.parse::<StoreChoice>(), Err(NoStore::HasPassword), "{text}");
         }
     }
 }

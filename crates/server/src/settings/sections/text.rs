@@ -102,6 +102,16 @@ pub(super) fn store_timeout(value: NodeAt<'_>) -> Decoded<Duration> {
     Ok(length)
 }
 
+/// A duration between bounds.
+pub(super) fn length(value: NodeAt<'_>, least: Duration, most: Duration) -> Decoded<Duration> {
+    let length = duration(value)?;
+    if (least..=most).contains(&length) {
+        return Ok(length);
+    }
+    let [least, most] = [least, most].map(humantime::format_duration);
+    Err(value.wrong(format!("must be from {least} to {most}")))
+}
+
 /// A duration that clients are sent in seconds.
 pub(super) fn seconds(value: NodeAt<'_>) -> Decoded<Duration> {
     let length = duration(value)?;

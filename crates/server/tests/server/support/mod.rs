@@ -91,7 +91,8 @@ impl TestServer {
     /// Waits until no session is left, and nothing in any table.
     pub(crate) async fn is_empty_within(&self, limit: Duration) {
         let start = Instant::now();
-        while self.server.session_count() != 0 || self.server.house().buckets().iter().any(|b| !b.is_empty())
+        while self.server.session_count() != 0
+            || self.server.houses()[0].buckets().iter().any(|b| !b.is_empty())
         {
             assert!(start.elapsed() < limit, "{} sessions are left", self.server.session_count());
             tokio::time::sleep(Duration::from_millis(10)).await;

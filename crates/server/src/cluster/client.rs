@@ -1,0 +1,165 @@
+//! Requests to other nodes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use lockhouse::fleet::Peers;
+use lockhouse::store::{NodeRow, Slot};
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::time::timeout;
+
+use super::hop::{self, HopCaller, Target};
+use super::replays::Sender;
+use super::secret::ClusterSecret;
+use crate::bounds::{HOP_CONNECT, HOP_IDLE, HOP_IDLE_CONNECTIONS, RELEASE_PATIENCE};
+use crate::settings::ClusterSettings;
+use crate::tls::certificates;
+
+/// Where a node is asked to give a slot back.
+pub(crate) const RELEASE: &str = "/cluster/release";
+
+/// Where a node is asked how it is.
+pub(crate) const STATE: &str = "/cluster/state";
+
+/// Where a node is asked to give all its slots back.
+pub(crate) const DRAIN: &str = "/cluster/drain";
+
+/// Sends requests to other nodes, with a proof that they come from a node.
+#[derive(Debug)]
+pub(crate) struct NodeClient {
+    http: Client<HttpsConnector<HttpConnector>, Body>,
+    secret: ClusterSecret,
+    sender: Sender,
+    sent: AtomicU64,
+}
+
+/// Why there is no answer of another node.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HopError {
+    /// It has not got the request.
+    #[error("it cannot be reached: {0}")]
+    Unreached(String),
+    /// It may have got the request.
+    #[error("its answer is lost: {0}")]
+    Lost(String),
+}
+
+impl NodeClient {
+    /// # Errors
+    ///
+    /// The fault of a file, as a sentence that names the setting.
+    pub(crate) fn new(settings: &ClusterSettings, secret: ClusterSecret) -> Result<Self, String> {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(HOP_CONNECT));
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls(settings)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let http = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(HOP_IDLE)
+            .pool_max_idle_per_host(HOP_IDLE_CONNECTIONS)
+            .build(connector);
+        let mut sender = Sender::default();
+        getrandom::fill(&mut sender)
+            .map_err(|error| format!("the system gives no random numbers: {error}"))?;
+        Ok(Self { http, secret, sender, sent: AtomicU64::new(0) })
+    }
+
+    pub(super) fn secret(&self) -> &ClusterSecret {
+        &self.secret
+    }
+
+    /// Sends a request of that caller; its path and query are those of `target`.
+    pub(crate) async fn send(
+        &self,
+        node: &NodeRow,
+        (method, target): (Method, &str),
+        mut headers: HeaderMap,
+        caller: &HopCaller,
+        body: Body,
+    ) -> Result<Response<Incoming>, HopError> {
+        let unreached = |why: &dyn ToString| HopError::Unreached(why.to_string());
+        let uri: Uri = format!("{}{target}", node.address).parse().map_err(|error| unreached(&error))?;
+        let of = Target { node: node.id, method: method.as_str(), path: target };
+        let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        hop::sign(&mut headers, &self.secret, (self.sender, number), of, caller);
+        let mut request =
+            Request::builder().method(method).uri(uri).body(body).map_err(|error| unreached(&error))?;
+        *request.headers_mut() = headers;
+        self.http.request(request).await.map_err(|error| {
+            let why = chain(&error);
+            if error.is_connect() { HopError::Unreached(why) } else { HopError::Lost(why) }
+        })
+    }
+
+    /// Sends a request of the node itself, and waits for the answer for that long.
+    pub(crate) async fn call(
+        &self,
+        node: &NodeRow,
+        method: Method,
+        target: &str,
+        patience: Duration,
+    ) -> Result<Response<Incoming>, HopError> {
+        let caller = HopCaller::default();
+        let sending = self.send(node, (method, target), HeaderMap::new(), &caller, Body::empty());
+        let late = || HopError::Lost(format!("no answer within {patience:?}"));
+        timeout(patience, sending).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+impl Peers for NodeClient {
+    fn ask<'a>(
+        &'a self,
+        node: &'a NodeRow,
+        slot: Slot,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>> {
+        Box::pin(async move {
+            let target = format!("{RELEASE}?slot={}", slot.get());
+            let answer = self.call(node, Method::POST, &target, RELEASE_PATIENCE).await;
+            match answer.map_err(|error| error.to_string())?.status() {
+                status if status.is_success() => Ok(()),
+                status => Err(format!("it answers {status}")),
+            }
+        })
+    }
+}
+
+/// All that has led to the error: the first says least.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// Trusts the CAs of that file and no others, or those that the system trusts.
+fn tls(settings: &ClusterSettings) -> Result<ClientConfig, String> {
+    let wrong = |why: &dyn ToString| format!("cluster.ca: {}", why.to_string());
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(&error))?;
+    let builder = match &settings.ca {
+        Some(file) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates("cluster.ca", file).map_err(|error| error.to_string())? {
+                roots.add(certificate).map_err(|error| wrong(&error))?;
+            }
+            builder.with_root_certificates(roots)
+        }
+        None => builder.with_platform_verifier().map_err(|error| wrong(&error))?,
+    };
+    Ok(builder.with_no_client_auth())
+}

@@ -1,0 +1,64 @@
+//! The lock tables of a server: one house, or those that a node of a fleet has at the moment.
+
+use std::sync::Arc;
+
+use lockhouse::fleet::BucketPlace;
+use lockhouse::{BucketKey, House, MemoryBudget};
+
+use crate::cluster::Cluster;
+
+/// The lock tables of a server.
+#[derive(Clone, Debug)]
+pub(crate) enum Houses {
+    /// All buckets are in one.
+    One(House),
+    /// Each slot has one, at one of the nodes.
+    Fleet {
+        cluster: Arc<Cluster>,
+        /// The memory of the buckets in all of them.
+        budget: MemoryBudget,
+    },
+}
+
+impl Houses {
+    /// The fleet that the server is a node of.
+    pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match self {
+            Self::One(_) => None,
+            Self::Fleet { cluster, .. } => Some(cluster),
+        }
+    }
+
+    /// Where that bucket is.
+    pub(crate) fn find(&self, key: &BucketKey) -> BucketPlace {
+        match self {
+            Self::One(house) => BucketPlace::Here(house.clone()),
+            Self::Fleet { cluster, .. } => cluster.node.find(key),
+        }
+    }
+
+    /// The life of the house that has the bucket, if that is one of several: what is remembered of it ends
+    /// with the house.
+    pub(crate) fn life_of(&self, key: &BucketKey) -> String {
+        match self.find(key) {
+            BucketPlace::Here(house) if self.cluster().is_some() => house.life().unwrap_or_default(),
+            _ => String::new(),
+        }
+    }
+
+    /// All that are here.
+    pub(crate) fn all(&self) -> Vec<House> {
+        match self {
+            Self::One(house) => vec![house.clone()],
+            Self::Fleet { cluster, .. } => cluster.node.houses(),
+        }
+    }
+
+    /// The memory that the buckets of each tenant take.
+    pub(crate) fn memory_budget(&self) -> Option<&MemoryBudget> {
+        match self {
+            Self::One(house) => house.memory_budget(),
+            Self::Fleet { budget, .. } => Some(budget),
+        }
+    }
+}

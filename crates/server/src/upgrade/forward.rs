@@ -1,0 +1,134 @@
+//! A WebSocket whose bucket another node of the fleet has: all its bytes are handed on, from its first frame.
+//!
+//! This node never begins a close. Where either side is gone, so is the other, as if the network had cut them
+//! off: the client comes again, and goes on with its session.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, StatusCode};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use lockhouse::BucketKey;
+use lockhouse::fleet::BucketPlace;
+use lockhouse::store::NodeRow;
+use lockhouse_wire::close;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
+use tokio::time::{Instant, timeout};
+
+use crate::bounds::{FAREWELL_TIMEOUT, HOP_CONNECT, MOVING_PATIENCE};
+use crate::cluster::{Cluster, HopCaller};
+use crate::session;
+use crate::state::{AppState, Phase};
+use crate::websocket::{Farewell, RawConnection, WebSocketConnection, WriteQueue};
+
+/// The head of the request that a WebSocket begins with, as the next node gets it.
+#[derive(Debug)]
+pub(super) struct UpgradeHead {
+    /// Path and query.
+    pub(super) target: String,
+    pub(super) headers: HeaderMap,
+    pub(super) caller: HopCaller,
+}
+
+/// Why another node does not take a WebSocket.
+enum Refused {
+    /// It has not got it, or has not the bucket.
+    Elsewhere,
+    Busy,
+}
+
+/// Gives the connection back if the bucket is here. Otherwise hands it on, until it ends; a bucket that moves
+/// is waited for.
+pub(super) async fn hand_on(
+    state: &AppState,
+    cluster: &Cluster,
+    head: &UpgradeHead,
+    key: &BucketKey,
+    connection: WebSocketConnection,
+) -> Option<WebSocketConnection> {
+    let until = Instant::now() + MOVING_PATIENCE;
+    let mut place = cluster.node.find_in_time(key, MOVING_PATIENCE).await;
+    loop {
+        let node = match place {
+            BucketPlace::Here(_) => return Some(connection),
+            BucketPlace::There(node) => node,
+            BucketPlace::Moving => {
+                let farewell = Farewell::new(WriteQueue::default(), close::RESTART, "moving");
+                connection.part(farewell).await;
+                return None;
+            }
+        };
+        match connect(cluster, head, &node).await {
+            Ok(far) => {
+                relay(state, connection, far).await;
+                return None;
+            }
+            Err(Refused::Busy) => {
+                connection.part(session::busy("the server that has the bucket is full")).await;
+                return None;
+            }
+            Err(Refused::Elsewhere) => {}
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        place = cluster.node.find_elsewhere(key, node.id, left).await;
+    }
+}
+
+/// Opens a WebSocket at the other node, as the client has opened this one.
+async fn connect(
+    cluster: &Cluster,
+    head: &UpgradeHead,
+    node: &NodeRow,
+) -> Result<TokioIo<Upgraded>, Refused> {
+    let UpgradeHead { target, headers, caller } = head;
+    let sending = cluster.client.send(node, (Method::GET, target), headers.clone(), caller, Body::empty());
+    let opened = async {
+        let response = sending.await.map_err(|error| error.to_string())?;
+        let status = response.status();
+        let upgraded = match status {
+            StatusCode::SWITCHING_PROTOCOLS => hyper::upgrade::on(response).await,
+            _ => return Ok(Err(status)),
+        };
+        upgraded.map(Ok).map_err(|error| error.to_string())
+    };
+    let why = match timeout(2 * HOP_CONNECT, opened).await {
+        Ok(Ok(Ok(far))) => return Ok(TokioIo::new(far)),
+        Ok(Ok(Err(StatusCode::SERVICE_UNAVAILABLE))) => return Err(Refused::Busy),
+        Ok(Ok(Err(status))) => format!("it answers {status}"),
+        Ok(Err(why)) => why,
+        Err(_) => "it does not answer".to_owned(),
+    };
+    tracing::debug!(node = &*node.label, "a WebSocket was not handed on: {why}");
+    Err(Refused::Elsewhere)
+}
+
+/// Copies bytes both ways until one side is gone, or the server stops.
+async fn relay(state: &AppState, connection: WebSocketConnection, mut far: TokioIo<Upgraded>) {
+    let RawConnection { io: near, read, places } = connection.into_parts();
+    let mut phases = state.phases();
+    let relaying = async {
+        if far.write_all(&read).await.is_err() {
+            return;
+        }
+        drop(read);
+        let ((mut near_read, mut near_write), (mut far_read, mut far_write)) = (split(near), split(far));
+        let mut up = Box::pin(pass(&mut near_read, &mut far_write));
+        let mut down = Box::pin(pass(&mut far_read, &mut near_write));
+        // What the other side still has to say is of use to no client that is gone.
+        let rest = tokio::select! {
+            () = &mut up => timeout(FAREWELL_TIMEOUT, down).await,
+            () = &mut down => timeout(FAREWELL_TIMEOUT, up).await,
+        };
+        _ = rest;
+    };
+    tokio::select! {
+        () = relaying => {}
+        _ = phases.wait_for(|phase| *phase == Phase::Stopping) => {}
+    }
+    drop(places);
+}
+
+async fn pass(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
+    // Whichever end it is, the connection is over.
+    _ = copy(from, to).await;
+    _ = to.shutdown().await;
+}

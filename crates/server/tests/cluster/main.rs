@@ -1,0 +1,11 @@
+//! Several servers over one PostgreSQL: any of them serves any client, and the others go on when one dies.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod bad_input;
+mod fleet;
+mod moves;
+#[path = "../../../../tests/support/postgres.rs"]
+mod postgres;
+#[path = "../running/mod.rs"]
+mod running;
