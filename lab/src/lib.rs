@@ -62,6 +62,8 @@ enum Command {
     Neighbours(neighbours::Args),
     /// Start a fleet of servers over a PostgreSQL of its own, show what moves, and stop all at Ctrl-C
     LocalCluster(cluster::Args),
+    /// Kill the owner of some buckets again and again, and measure when others go on in its place
+    Failover(cluster::failover::Args),
     Guard(guard::Args),
     #[command(hide = true)]
     GuardPath(guard::PathArgs),
@@ -84,6 +86,7 @@ pub fn run() -> ExitCode {
         Command::SoakCrowd(args) => soak::crowd::run(&args),
         Command::Neighbours(args) => neighbours::run(&args),
         Command::LocalCluster(args) => cluster::run(&args),
+        Command::Failover(args) => cluster::failover::run(&args),
         Command::Guard(args) => guard::run(&args),
         Command::GuardPath(args) => guard::run_path(&args),
         Command::NeighboursCrowd(args) => neighbours::crowd::run(&args),

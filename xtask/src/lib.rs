@@ -86,6 +86,8 @@ enum Command {
     Guard(lab::Args),
     /// Start a fleet of servers over a PostgreSQL of its own, show what moves, and stop all at Ctrl-C
     LocalCluster(lab::Args),
+    /// Kill the owner of some buckets again and again, and measure when others go on in its place
+    Failover(lab::Args),
     /// Run libraries that are built on Web Locks in tabs of Chromium, on the client and natively
     Libraries(libraries::Args),
     /// The long variants of the proofs, with their results in docs/evidence
@@ -120,6 +122,7 @@ pub fn run() -> ExitCode {
         Command::Neighbours(args) => lab::run("neighbours", &args),
         Command::Guard(args) => lab::run("guard", &args),
         Command::LocalCluster(args) => lab::run("local-cluster", &args),
+        Command::Failover(args) => lab::run("failover", &args),
         Command::Libraries(args) => libraries::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lockhouse::fleet::{FleetNode, NodeError, NodeEvent, NodeOptions};
 use lockhouse::store::{
@@ -188,7 +188,15 @@ async fn join(url: &PostgresUrl, config: &Config, options: Options) -> Result<Cl
 async fn log_node(node: &FleetNode) -> Infallible {
     let mut events = node.events();
     loop {
-        match events.recv().await {
+        let event = tokio::select! {
+            event = events.recv() => event,
+            ago = node.renewed(), if tracing::enabled!(tracing::Level::DEBUG) => {
+                let sent = humantime::format_rfc3339_millis(SystemTime::now() - ago);
+                tracing::debug!(%sent, "a commit is confirmed");
+                continue;
+            }
+        };
+        match event {
             Ok(event) => log_event(&event),
             Err(RecvError::Lagged(missed)) => tracing::info!(missed, "events of slots are left out"),
             // The node lives as long as the server.

@@ -1,5 +1,7 @@
-//! `cargo xtask local-cluster`: a fleet to look at, on this machine.
+//! Fleets of real servers: `cargo xtask local-cluster`, one to look at, and `cargo xtask failover`.
 
+mod drain;
+pub(crate) mod failover;
 mod nodes;
 #[allow(clippy::unwrap_used, reason = "it stops where no PostgreSQL can be started")]
 #[path = "../../../tests/support/postgres.rs"]

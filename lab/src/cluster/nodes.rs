@@ -5,10 +5,13 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::thread::spawn;
+use std::thread::{JoinHandle, spawn};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -26,8 +29,13 @@ pub(super) struct Nodes {
 
 /// A server that is a node.
 pub(super) struct Node {
+    pub(super) label: String,
     pub(super) url: String,
     child: Child,
+    /// When its last confirmed commit was sent, if its log says so.
+    confirmed: Arc<Mutex<Option<SystemTime>>>,
+    /// Reads its log; returns what is no news of slots.
+    log: Option<JoinHandle<String>>,
 }
 
 /// What a node says of itself or of a slot.
@@ -64,23 +72,44 @@ impl Nodes {
         }
         command.args(["serve", "--listen", "127.0.0.1:0", "--node", label, "--store", &self.store()]);
         command.arg("--cluster-secret-file").arg(self.folder.path().join("secret")).args(options);
-        command.env("LOCKHOUSE_CLUSTER_SLOTS", self.slots.to_string()).env("RUST_LOG", "info");
+        command
+            .env("LOCKHOUSE_CLUSTER_SLOTS", self.slots.to_string())
+            .env("RUST_LOG", "info,lockhouse_server::store=debug");
         command.current_dir(self.folder.path()).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
             command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let mut node = Node { url: String::new(), child };
-        let said = spawn_reader(label.to_owned(), BufReader::new(stderr.context("it has no log")?), lines);
+        let confirmed = Arc::<Mutex<_>>::default();
+        let mut node = Node {
+            label: label.to_owned(),
+            url: String::new(),
+            child,
+            confirmed: confirmed.clone(),
+            log: None,
+        };
+        let log = spawn_reader(
+            label.to_owned(),
+            BufReader::new(stderr.context("it has no log")?),
+            lines,
+            confirmed,
+        );
         let mut first = String::new();
         BufReader::new(stdout.context("it has no output")?).read_line(&mut first)?;
         let Some(url) = first.trim().strip_prefix("listening ") else {
             // It has ended, and its log with it.
-            bail!("the node {label} does not start: {}", said.join().unwrap_or_default());
+            bail!("the node {label} does not start: {}", log.join().unwrap_or_default());
         };
+        node.log = Some(log);
         url.clone_into(&mut node.url);
         self.nodes.push(node);
         self.nodes.last().context("it was just added")
+    }
+
+    /// Takes a node out, to be killed.
+    pub(super) fn take(&mut self, label: &str) -> Option<Node> {
+        let at = self.nodes.iter().position(|node| node.label == label)?;
+        Some(self.nodes.remove(at))
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
@@ -96,6 +125,15 @@ impl Nodes {
 impl Node {
     pub(super) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// SIGKILL. Returns when its last confirmed commit was sent, once its log is read to its end.
+    pub(super) fn kill(mut self) -> Option<SystemTime> {
+        // It has not ended by itself, or that shows elsewhere.
+        _ = self.child.kill();
+        _ = self.child.wait();
+        _ = self.log.take().map(JoinHandle::join);
+        *self.confirmed.lock()
     }
 
     /// SIGTERM, if it has not ended by itself.
@@ -117,18 +155,29 @@ fn spawn_reader(
     label: String,
     log: impl BufRead + Send + 'static,
     lines: Sender<Line>,
-) -> std::thread::JoinHandle<String> {
+    confirmed: Arc<Mutex<Option<SystemTime>>>,
+) -> JoinHandle<String> {
     spawn(move || {
         let mut rest = String::new();
         for line in log.lines().map_while(Result::ok) {
+            if let Some(sent) = sent(&line) {
+                *confirmed.lock() = Some(sent);
+                continue;
+            }
             match news(&label, &line) {
-                // Where nobody listens any more, the log is read all the same.
+                // The log is read to its end, whether its news are still shown or not.
                 Some(news) => _ = lines.send(news),
                 None => rest = format!("{rest}{line}\n"),
             }
         }
         rest
     })
+}
+
+/// When the commit was sent that the line says to be confirmed.
+fn sent(line: &str) -> Option<SystemTime> {
+    let (_, sent) = line.split_once("a commit is confirmed sent=")?;
+    humantime::parse_rfc3339(sent.trim()).ok()
 }
 
 /// What a line of the log says of the fleet; none if it is about something else.

@@ -136,11 +136,18 @@ pub(super) const DOCUMENTED: &[Route] = &[
 /// The routes that are in no document.
 #[rustfmt::skip]
 pub(super) const UNDOCUMENTED: &[Route] = &[
-    open("/"), open("/demo.js"), open("/demo.css"), open("/lockhouse.global.js"), open("/healthz"), open("/readyz"),
+    open("/"), open("/demo.js"), open("/demo.css"), open("/lockhouse.global.js"), open("/healthz"), open("/livez"), open("/readyz"),
     open("/openapi.json"), open("/problems/forbidden"),
     Route { needs: Needs::Everywhere(&["operate"]), ..of("post", "/v1/backup", &["operate"], success(200), success(200)) }
         .secret(Some("{operator}")).body(r#"{"file":"{file}"}"#),
+    // The server is of no fleet.
+    of_no_fleet("get", "/v1/cluster"), of_no_fleet("post", "/v1/cluster/drain").body("{}"),
 ];
+
+const fn of_no_fleet(method: &'static str, path: &'static str) -> Route {
+    let nothing = refused(404, "not_found");
+    Route { needs: Needs::Everywhere(&["operate"]), ..of(method, path, &["operate"], nothing, nothing) }
+}
 
 /// A type of frame that clients send.
 #[derive(Clone, Copy, Debug)]

@@ -264,6 +264,32 @@ impl FleetNode {
         self.inner.life()?.lease.unconfirmed_for()
     }
 
+    /// Waits until a commit is confirmed. Returns how long ago the last one that is confirmed was sent.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn renewed(&self) -> Duration {
+        let mut phases = self.inner.phase.subscribe();
+        loop {
+            let life = self.inner.life();
+            let confirmed = async {
+                match &life {
+                    Some(life) => life.lease.confirmed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = confirmed => {}
+                // Another life has begun, or will. The sender is here.
+                _ = phases.changed() => continue,
+            }
+            if let Some(sent) = life.and_then(|life| life.lease.unconfirmed_for()) {
+                return sent;
+            }
+        }
+    }
+
     /// How far it is.
     pub fn phase(&self) -> NodePhase {
         self.inner.phase.borrow().clone()

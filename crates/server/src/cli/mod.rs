@@ -1,9 +1,7 @@
 //! One file per subcommand. Parts that several of them need are in `common`.
 
 mod assignments;
-mod backup;
 mod claims;
-mod cluster;
 mod common;
 mod completions;
 mod config;
@@ -11,6 +9,7 @@ mod exit;
 mod key;
 mod locks;
 mod ls;
+mod operate;
 mod owner;
 mod run;
 mod serve;
@@ -23,6 +22,7 @@ use clap::builder::Resettable;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::exit::{FAILURE, Failure, complain};
+use self::operate::{backup, cluster};
 
 /// Locks for tabs, workers, processes and machines, with the semantics of the Web Locks API.
 #[derive(Debug, Parser)]

@@ -87,6 +87,12 @@ impl SlotLease {
         Some(self.now().saturating_sub(Duration::from_nanos(confirmed)))
     }
 
+    /// Waits until a commit is confirmed.
+    pub(crate) async fn confirmed(&self) {
+        // The sender is here.
+        _ = self.confirmations.subscribe().changed().await;
+    }
+
     /// Waits until something may be said.
     ///
     /// # Cancel safety

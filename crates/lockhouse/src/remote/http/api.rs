@@ -233,7 +233,9 @@ fn judge(answer: Answer, is_repeated: bool) -> Attempt {
     match &*problem.code {
         "locked" | "claimed" | "busy" | "already_assigned" | "claim_lost" | "claim_expired"
         | "unknown_owner" | "unauthorized" | "not_found" => Attempt::Answered(answer),
-        "closing" | "conflict_in_flight" | "rate_limited" | "overloaded" => Attempt::NotNow(answer),
+        "closing" | "moving" | "conflict_in_flight" | "rate_limited" | "overloaded" => {
+            Attempt::NotNow(answer)
+        }
         "recovering" | "unavailable" | "quota_exceeded" | "request_timeout" if is_repeated => {
             Attempt::NotNow(answer)
         }

@@ -88,8 +88,8 @@ impl From<Box<Problem>> for StoreError {
     fn from(problem: Box<Problem>) -> Self {
         match &*problem.code {
             // A request beyond a bound or a rate was not carried out either.
-            "unavailable" | "overloaded" | "rate_limited" | "request_timeout" | "quota_exceeded"
-            | "invalid" | "too_large" => {
+            "unavailable" | "moving" | "overloaded" | "rate_limited" | "request_timeout"
+            | "quota_exceeded" | "invalid" | "too_large" => {
                 Self::Unavailable { retry_after: problem.retry_after(), why: problem.detail }
             }
             "closing" => Self::Closed,

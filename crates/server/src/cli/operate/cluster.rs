@@ -7,11 +7,11 @@ use lockhouse::store::PostgresStore;
 use lockhouse_server::StoreChoice;
 use serde_json::{Value, json};
 
-use super::common::api::{BucketClient, Call};
-use super::common::postgres::PostgresArgs;
-use super::common::print::{print, text, visible};
-use super::common::target::Target;
-use super::exit::{FAILURE, Failure, USAGE};
+use crate::cli::common::api::{BucketClient, Call};
+use crate::cli::common::postgres::PostgresArgs;
+use crate::cli::common::print::{print, text, visible};
+use crate::cli::common::target::Target;
+use crate::cli::exit::{FAILURE, Failure, USAGE};
 
 /// Show the nodes and slots of a fleet.
 ///
@@ -33,7 +33,7 @@ Exit codes:
   74 the outcome is unknown: the node may have been asked, or not
   75 not possible now")]
 #[command(args_conflicts_with_subcommands = true)]
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     #[command(subcommand)]
     command: Option<Command>,
 
@@ -89,7 +89,7 @@ struct Restored {
 }
 
 impl Cluster {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
             Some(Command::Drain(drain)) => drain.run().await,
             Some(Command::Restored(restored)) => restored.run().await,
