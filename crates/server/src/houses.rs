@@ -1,6 +1,7 @@
 //! The lock tables of a server: one house, or those that a node of a fleet has at the moment.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse::fleet::BucketPlace;
 use lockhouse::{BucketKey, House, MemoryBudget};
@@ -34,6 +35,14 @@ impl Houses {
         match self {
             Self::One(house) => BucketPlace::Here(house.clone()),
             Self::Fleet { cluster, .. } => cluster.node.find(key),
+        }
+    }
+
+    /// As [`find`](Self::find), once it is somewhere, or after this time.
+    pub(crate) async fn find_in_time(&self, key: &BucketKey, patience: Duration) -> BucketPlace {
+        match self {
+            Self::One(house) => BucketPlace::Here(house.clone()),
+            Self::Fleet { cluster, .. } => cluster.node.find_in_time(key, patience).await,
         }
     }
 

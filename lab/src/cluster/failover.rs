@@ -20,9 +20,9 @@ use super::nodes::{Line, Nodes};
 
 /// Kill the owner of some buckets again and again, and measure when others go on in its place
 ///
-/// Each kill has a bucket in which no Web Lock was ever granted, whose claims have to go on; a holder that comes
-/// back through another node, whose lock has to stay; and one that does not, whose lock has to be granted to
-/// another one neither too late nor too soon. At the end a node is drained while clients work.
+/// Each kill has a bucket in which no Web Lock was ever granted, whose claims have to go on; a holder that
+/// comes back through another node, whose lock has to stay; and one that does not, whose lock has to be
+/// granted to another one neither too late nor too soon. At the end a node is drained while clients work.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
     /// How many kills

@@ -14,9 +14,17 @@ pub(super) struct Membership {
     /// How long a node has to renew without a gap before slots are its.
     join_delay: Duration,
     known: HashMap<NodeId, Known>,
-    /// The nodes that this one has seen standing still for their slot lease, and that may be found as former
-    /// owners of slots.
-    stood_still: HashSet<NodeId>,
+    /// The stillness of other nodes that may be found as former owners of slots, as it was last seen.
+    seen: HashMap<NodeId, Seen>,
+    /// When the last poll was sent.
+    last_sent: Option<Duration>,
+}
+
+/// How long a node was seen standing still.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    lasts: Duration,
+    slot_lease: Duration,
 }
 
 #[derive(Debug)]
@@ -42,14 +50,14 @@ pub(super) struct Plan {
 pub(super) struct Take {
     pub(super) slot: Slot,
     pub(super) epoch: u64,
-    /// For how long its former owner may still believe in its right; zero if that has given the slot back, or
-    /// was seen standing still for its slot lease.
+    /// For how long its former owner may still believe in its right: what is left of its slot lease beyond the
+    /// time for which this node has seen it standing still. Zero if it has given the slot back.
     pub(super) wait: Duration,
 }
 
 impl Membership {
     pub(super) fn new(own: NodeId, join_delay: Duration) -> Self {
-        Self { own, join_delay, known: HashMap::new(), stood_still: HashSet::new() }
+        Self { own, join_delay, known: HashMap::new(), seen: HashMap::new(), last_sent: None }
     }
 
     /// A poll has found these rows, and was sent and answered at these instants. `is_served` says of a slot
@@ -64,7 +72,7 @@ impl Membership {
         let mut plan = Plan { bury: self.to_bury(&rows.nodes), ..Plan::default() };
         let living: HashMap<NodeId, &NodeRow> = rows.nodes.iter().map(|node| (node.id, node)).collect();
         let former: HashSet<NodeId> = rows.slots.iter().filter_map(|slot| slot.owner).collect();
-        self.stood_still.retain(|node| living.contains_key(node) || former.contains(node));
+        self.seen.retain(|node, _| living.contains_key(node) || former.contains(node));
         let entitled = self.entitled(answered, &rows.nodes);
         let own = living.get(&self.own).map(|node| &*node.label);
         for row in &rows.slots {
@@ -86,6 +94,13 @@ impl Membership {
     fn look_at_nodes(&mut self, sent: Duration, answered: Duration, nodes: &[NodeRow]) {
         let ids: HashSet<NodeId> = nodes.iter().map(|node| node.id).collect();
         self.known.retain(|node, _| ids.contains(node));
+        // One whose row has gone was declared dead by a node that has seen it standing still for its slot
+        // lease: it has not renewed after a poll that was sent less than that before. Of an earlier poll it is
+        // not known.
+        let gap = self.last_sent.replace(sent).map_or(Duration::MAX, |last| answered.saturating_sub(last));
+        self.seen.retain(|node, seen| {
+            ids.contains(node) || seen.lasts >= seen.slot_lease || gap <= seen.slot_lease / 2
+        });
         for node in nodes {
             let known = self
                 .known
@@ -96,17 +111,16 @@ impl Membership {
             if still >= node.slot_lease / 2 {
                 known.steady_since = answered;
             }
-            if still >= node.slot_lease {
-                self.stood_still.insert(node.id);
-            } else {
-                self.stood_still.remove(&node.id);
+            if node.id != self.own {
+                self.seen.insert(node.id, Seen { lasts: still, slot_lease: node.slot_lease });
             }
         }
     }
 
     fn to_bury(&self, nodes: &[NodeRow]) -> Vec<(NodeId, u64)> {
-        let others = nodes.iter().filter(|node| node.id != self.own);
-        let still = others.filter(|node| self.stood_still.contains(&node.id));
+        let has_stood_still =
+            |node: &&NodeRow| self.seen.get(&node.id).is_some_and(|seen| seen.lasts >= node.slot_lease);
+        let still = nodes.iter().filter(has_stood_still);
         still.map(|node| (node.id, node.counter)).collect()
     }
 
@@ -121,10 +135,8 @@ impl Membership {
     }
 
     fn take(&self, row: &SlotRow) -> Take {
-        let wait = match row.owner {
-            Some(owner) if !self.stood_still.contains(&owner) => row.slot_lease,
-            _ => Duration::ZERO,
-        };
+        let seen = |owner: NodeId| self.seen.get(&owner).map_or(Duration::ZERO, |seen| seen.lasts);
+        let wait = row.owner.map_or(Duration::ZERO, |owner| row.slot_lease.saturating_sub(seen(owner)));
         Take { slot: row.slot, epoch: row.epoch, wait }
     }
 }
@@ -244,6 +256,27 @@ mod tests {
             plan = later.poll(&[counter], &of_other, &[]);
         }
         assert!(plan.take.len() == 8 && plan.take.iter().all(|take| take.wait == LEASE));
+    }
+
+    #[test]
+    fn who_has_seen_a_part_of_the_stillness_waits_for_the_rest_unless_its_polls_have_a_gap() {
+        for (gap, wait) in [(ms(250), ms(500)), (LEASE / 2, ms(500)), (LEASE / 2 + ms(1), LEASE)] {
+            let mut world = World::new();
+            let of_other = slots(8, |_| Some(2));
+            (0..=2).for_each(|counter| _ = world.poll(&[counter, counter], &of_other, &[]));
+            (3..=12).for_each(|counter| _ = world.poll(&[counter, 2], &of_other, &[]));
+            // Another node has declared it dead.
+            world.at += gap - ms(250);
+            let mut plan = world.poll(&[13], &of_other, &[]);
+            // A gap makes this node one that has to renew for a while before it takes anything.
+            for counter in 14..=27 {
+                if plan.take.is_empty() {
+                    plan = world.poll(&[counter], &of_other, &[]);
+                }
+            }
+            assert_eq!(plan.take.len(), 8);
+            assert!(plan.take.iter().all(|take| take.wait == wait), "{gap:?} {plan:?}");
+        }
     }
 
     #[test]

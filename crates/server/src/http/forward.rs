@@ -22,9 +22,10 @@ use crate::state::AppState;
 
 /// Headers that are about one connection only (RFC 9110, section 7.6.1), and the length, which is written
 /// anew.
-const OF_CONNECTION: [HeaderName; 8] = [
+const OF_CONNECTION: [HeaderName; 9] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
+    header::EXPECT,
     header::PROXY_AUTHORIZATION,
     header::TE,
     header::TRAILER,
@@ -64,15 +65,12 @@ pub(super) async fn hand_on(
     let Some(key) = key else { return answered(Problem::moving()) };
     let is_forwarded = request.extensions().get::<Forwarded>().is_some();
     let until = Instant::now() + MOVING_PATIENCE;
-    let mut place = match is_forwarded {
-        true => cluster.node.find(&key),
-        false => cluster.node.find_in_time(&key, MOVING_PATIENCE).await,
-    };
+    let mut place = cluster.node.find_in_time(&key, MOVING_PATIENCE).await;
     if let BucketPlace::Here(house) = place {
         return CarriedOut::Here(request, house);
     }
     if is_forwarded {
-        // The node that has handed it on waits, and asks the next one.
+        // The node that has handed it on asks the next one.
         return CarriedOut::Answered(StatusCode::MISDIRECTED_REQUEST.into_response());
     }
     OF_CONNECTION.iter().for_each(|name| _ = headers.remove(name));

@@ -12,6 +12,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use super::state::{HouseEnd, Session};
 use super::verdict::{LastWords, Parting, Verdict};
 use super::watches::Watches;
+use crate::bounds::MOVING_PATIENCE;
 use crate::limits::{Refused, wire_limits};
 use crate::state::{AppState, Phase};
 use crate::websocket::{Admission, Attach, Denial, Farewell, ReadMode, WebSocketConnection, WriteQueue};
@@ -63,7 +64,7 @@ pub(crate) async fn run(
     if !begins {
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
-    let BucketPlace::Here(house) = state.houses.find(&admission.scope) else {
+    let BucketPlace::Here(house) = state.houses.find_in_time(&admission.scope, MOVING_PATIENCE).await else {
         return connection.part(refuse(close::RESTART, "moving")).await;
     };
     let former_secret = hello.resume.map(|resume| resume.secret.into_owned());

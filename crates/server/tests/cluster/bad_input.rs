@@ -30,7 +30,7 @@ fn a_node_that_cannot_be_one_says_why_in_one_line() {
 
     let mut slots = fleet.command("b", &[]);
     slots.env("LOCKHOUSE_CLUSTER_SLOTS", "32");
-    one_line(run_in_vain(&mut slots), 1, &["16 slots", "32"]);
+    one_line(run_in_vain(&mut slots), 1, &["slots is 32", "made with 16"]);
     one_line(start("b", &["--slot-lease", "2s"]), 2, &["cluster.slot_lease = \"2s\"", "lease of 2s"]);
     one_line(start("b", &["--slot-lease", "1h"]), 2, &["cluster.slot_lease = \"1h\"", "from 500ms to 1m"]);
     let advertise = |url| start("b", &["--advertise", url]);

@@ -95,8 +95,13 @@ impl Fleet {
 
     /// Whether the node of that label has the bucket.
     pub(crate) fn is_at(&self, node: &Running, bucket: &str, label: &str) -> bool {
+        self.is_at_in(&self.view(node), bucket, label)
+    }
+
+    /// The same, by a view that was taken before.
+    pub(crate) fn is_at_in(&self, view: &Value, bucket: &str, label: &str) -> bool {
         let slot = Slot::of(&Scope::new("", bucket), SLOTS);
-        self.view(node)["slots"][usize::from(slot.get())]["node"] == label
+        view["slots"][usize::from(slot.get())]["node"] == label
     }
 
     /// A bucket of that node, by its label.

@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bad_input;
+#[path = "../certificates/mod.rs"]
+mod certificates;
 mod fleet;
 mod moves;
 #[path = "../../../../tests/support/postgres.rs"]
 mod postgres;
 #[path = "../running/mod.rs"]
 mod running;
+mod tls;

@@ -203,6 +203,7 @@ fn the_settings_in_force_are_shown_with_where_they_come_from() {
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let expected = r#"listen = "127.0.0.1:7420" # default
 store = "sqlite:lockhouse.db" # default
+# store_password_file is not set
 store_timeout = "5s" # default
 fresh = false # default
 lease = "5s" # f.toml:1

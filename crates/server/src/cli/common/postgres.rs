@@ -4,8 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lockhouse::store::PostgresOptions;
+use lockhouse_server::{NoStore, StoreChoice};
 
 use crate::cli::exit::{Failure, USAGE};
+
+/// The store that is named. clap would repeat a password where it refuses a value.
+pub(crate) fn store_of(text: &str) -> Result<StoreChoice, Failure> {
+    text.parse().map_err(|why: NoStore| match why {
+        NoStore::HasPassword => Failure::new(USAGE, format_args!("--store: {why}")),
+        NoStore::Unknown => Failure::new(USAGE, format_args!("--store: {text:?}, but it {why}")),
+    })
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct PostgresArgs {

@@ -8,7 +8,7 @@ use lockhouse_server::StoreChoice;
 use serde_json::{Value, json};
 
 use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::postgres::PostgresArgs;
+use crate::cli::common::postgres::{PostgresArgs, store_of};
 use crate::cli::common::print::{print, text, visible};
 use crate::cli::common::target::Target;
 use crate::cli::exit::{FAILURE, Failure, USAGE};
@@ -33,7 +33,7 @@ Exit codes:
   74 the outcome is unknown: the node may have been asked, or not
   75 not possible now")]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Cluster {
+pub(in crate::cli) struct Cluster {
     #[command(subcommand)]
     command: Option<Command>,
 
@@ -82,14 +82,14 @@ struct Drain {
 struct Restored {
     /// The store: postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "STORE", env = "LOCKHOUSE_STORE")]
-    store: StoreChoice,
+    store: String,
 
     #[command(flatten)]
     postgres: PostgresArgs,
 }
 
 impl Cluster {
-    pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
             Some(Command::Drain(drain)) => drain.run().await,
             Some(Command::Restored(restored)) => restored.run().await,
@@ -154,7 +154,7 @@ impl Drain {
 
 impl Restored {
     async fn run(self) -> Result<ExitCode, Failure> {
-        let StoreChoice::Postgres(url) = &self.store else {
+        let StoreChoice::Postgres(url) = store_of(&self.store)? else {
             let why = "--store: must be postgres://USER@HOST/DATABASE; a database file is restored by \"lockhouse restore\"";
             return Err(Failure::new(USAGE, why));
         };

@@ -13,6 +13,7 @@ use lockhouse_wire::decode::{Number, Text};
 use super::Settings;
 use super::store::StoreChoice;
 use super::text;
+use super::tls::ClientAuth;
 use crate::settings::decode::{Decoded, NodeAt, Table, flag};
 use crate::settings::key::Key;
 
@@ -196,6 +197,11 @@ impl ClusterSettings {
         if self.secret_file.is_none() {
             let rule = "needs cluster.secret_file, a file with the secret that all nodes share, such as one that openssl rand -hex 32 makes";
             wrong("store", &["cluster.secret_file"], rule);
+        }
+        if all.tls.client_ca.is_some() && all.tls.client_auth == ClientAuth::Required {
+            let rule =
+                "needs tls.client_auth = \"optional\" in a fleet, as nodes show each other no certificate";
+            wrong("tls.client_ca", &["tls.client_auth"], rule);
         }
         if let Some(advertise) = &self.advertise {
             if !advertise.is_https && !advertise.is_loopback() && !self.plain {
