@@ -55,9 +55,9 @@ pub use fleet::{
 };
 pub use held_list::{HeldList, HeldWebLock};
 pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
-#[cfg(feature = "conformance")]
-pub use memory::MemoryBackup;
 pub use memory::MemoryStore;
+#[cfg(feature = "conformance")]
+pub use memory::{MemoryBackup, StoredSlot};
 pub use port::{Store, StoreFuture};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresFleet, PostgresOpenError, PostgresOptions, PostgresStore};

@@ -49,6 +49,39 @@ struct Memory {
 #[derive(Clone, Debug)]
 pub struct MemoryBackup(BTreeMap<Slot, SlotState>);
 
+/// One slot as a [`MemoryStore`] has it, for models of other stores. At first it is one that was never taken.
+#[cfg(feature = "conformance")]
+#[derive(Clone, Debug, Default)]
+pub struct StoredSlot(SlotState);
+
+#[cfg(feature = "conformance")]
+impl StoredSlot {
+    /// As [`Store::take_slot`], without the rows.
+    pub fn take(&mut self, writer: WriterId, key: SecretKey) -> Opened {
+        self.0.take(writer, key)
+    }
+
+    /// As [`Store::commit`].
+    pub fn commit(&mut self, batch: &CommitBatch) -> CommitOutcome {
+        self.0.commit(batch)
+    }
+
+    /// The whole stored state.
+    pub fn visit(&self, visit: &mut dyn FnMut(RecoveredRow)) {
+        self.0.visit(visit);
+    }
+
+    /// The highest numbers of the slot.
+    pub fn highest_numbers(&self) -> HighestNumbers {
+        self.0.highest_numbers()
+    }
+
+    /// Goes on as a restored state, above these numbers.
+    pub fn go_on_above(&mut self, numbers: HighestNumbers) {
+        self.0.go_on_above(numbers);
+    }
+}
+
 impl MemoryStore {
     /// An empty store with a random key.
     ///

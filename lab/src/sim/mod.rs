@@ -17,6 +17,7 @@ mod disk;
 mod ending;
 mod fault_plan;
 mod faults;
+mod fleet;
 mod journal;
 mod ledger;
 mod look;
@@ -42,6 +43,7 @@ it; but tokens and epochs grow over all restores, and no bucket uses up more tok
 
   cargo xtask sim --schedules 100000 --seed 1     many schedules; the last line is the total
   cargo xtask sim --seed 1 --only 4711            one of them, with all that happens: faults, questions, answers
+  cargo xtask sim --fleet                         several nodes over a model of a database that fails over
   cargo xtask sim --seed 1 --only 4711 --history FILE && cargo xtask check-history FILE";
 
 #[derive(Debug, clap::Args)]
@@ -62,14 +64,63 @@ pub(crate) struct Args {
     /// With --only: write what the clients were told to this file, for `cargo xtask check-history`
     #[arg(long, value_name = "FILE", requires = "only")]
     history: Option<PathBuf>,
+    /// Play a fleet: several nodes over a model of a database that fails over
+    #[arg(long)]
+    fleet: bool,
+    /// With --fleet: give the model a flaw, which the run must find
+    #[arg(long, value_name = "FLAW", requires = "fleet")]
+    plant: Option<fleet::Plant>,
     /// Write the result to this file as well
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Verdict {
+    let cast = if args.fleet { Cast::Fleet(args.plant) } else { Cast::Server };
     match args.only {
-        Some(number) => run::only(args, number),
-        None => run::all(args),
+        Some(number) => run::only(args, cast, number),
+        None => run::all(args, cast),
+    }
+}
+
+/// What plays.
+#[derive(Clone, Copy, Debug)]
+enum Cast {
+    /// Lives of one server.
+    Server,
+    /// Several nodes, over a database with this flaw.
+    Fleet(Option<fleet::Plant>),
+}
+
+impl Cast {
+    fn play(self, seed: u64, with_notes: bool) -> Result<journal::Written, String> {
+        match self {
+            Self::Server => schedule::play(seed, with_notes),
+            Self::Fleet(plant) => fleet::play(seed, with_notes, plant),
+        }
+    }
+
+    /// The option of the command line.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Server => "",
+            Self::Fleet(_) => " --fleet",
+        }
+    }
+
+    /// The least commands and faults of a schedule.
+    fn least(self) -> (u64, u64) {
+        match self {
+            Self::Server => (schedule::COMMANDS, schedule::FAULTS),
+            Self::Fleet(_) => (fleet::LEAST_COMMANDS, fleet::LEAST_FAULTS),
+        }
+    }
+
+    /// The classes of events that have to occur in a run.
+    fn expected(self) -> &'static [&'static str] {
+        match self {
+            Self::Server => tally::EXPECTED,
+            Self::Fleet(_) => fleet::EXPECTED,
+        }
     }
 }

@@ -11,10 +11,9 @@ use anyhow::Context;
 use parking_lot::Mutex;
 use random::Random;
 
-use super::Args;
 use super::journal::Written;
-use super::schedule::{self, COMMANDS, FAULTS};
 use super::tally::Tally;
+use super::{Args, Cast};
 use crate::Verdict;
 use crate::evidence;
 use crate::history;
@@ -36,13 +35,13 @@ struct Sum {
     breaches: BTreeMap<u64, Vec<String>>,
 }
 
-pub(super) fn all(args: &Args) -> Verdict {
+pub(super) fn all(args: &Args, cast: Cast) -> Verdict {
     record_panics();
     let started = Stopwatch::now();
-    let sum = play_all(args);
+    let sum = play_all(args, cast);
     print!("{}", sum.tally);
     let floor = (sum.schedules / SCHEDULES_PER_SIGHTING).max(1);
-    let rare = sum.tally.below(floor);
+    let rare = sum.tally.below(floor, cast.expected());
     if let Some(path) = &args.json {
         let result = serde_json::json!({
             "schedules": sum.schedules,
@@ -59,7 +58,7 @@ pub(super) fn all(args: &Args) -> Verdict {
     }
     for (number, breaches) in sum.breaches.iter().take(SHOWN) {
         println!("\nbreach in schedule {number}: {}", breaches.join("\n"));
-        println!("all of it: cargo xtask sim --seed {} --only {number}", args.seed);
+        println!("all of it: cargo xtask sim{} --seed {} --only {number}", cast.option(), args.seed);
     }
     if !rare.is_empty() {
         println!("\ntoo rare to prove anything, below {floor} each: {}", rare.join(", "));
@@ -77,9 +76,9 @@ pub(super) fn all(args: &Args) -> Verdict {
     Ok(sum.breaches.is_empty())
 }
 
-pub(super) fn only(args: &Args, number: u64) -> Verdict {
+pub(super) fn only(args: &Args, cast: Cast, number: u64) -> Verdict {
     record_panics();
-    let played = play(args.seed, number, true);
+    let played = play(cast, args.seed, number, true);
     let mut lines: Vec<(u64, String)> = played.notes.clone();
     for event in &played.events {
         lines.push((event.at, serde_json::to_string(&event.what)?));
@@ -101,7 +100,7 @@ pub(super) fn only(args: &Args, number: u64) -> Verdict {
     Ok(played.breaches.is_empty())
 }
 
-fn play_all(args: &Args) -> Sum {
+fn play_all(args: &Args, cast: Cast) -> Sum {
     let threads = args
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
@@ -115,7 +114,7 @@ fn play_all(args: &Args) -> Sum {
                     if number > args.schedules {
                         return;
                     }
-                    let played = play(args.seed, number, false);
+                    let played = play(cast, args.seed, number, false);
                     let mut sum = sum.lock();
                     sum.add(number, &played);
                     if shows && sum.schedules % 100 == 0 {
@@ -145,10 +144,10 @@ impl Sum {
 }
 
 /// Plays one schedule and has it judged.
-fn play(seed: u64, number: u64, with_notes: bool) -> Written {
+fn play(cast: Cast, seed: u64, number: u64, with_notes: bool) -> Written {
     let seed = Random::new(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).next_u64();
     PANICS.take();
-    let played = catch_unwind(AssertUnwindSafe(|| schedule::play(seed, with_notes)));
+    let played = catch_unwind(AssertUnwindSafe(|| cast.play(seed, with_notes)));
     let mut written = match played {
         Ok(Ok(written)) => written,
         Ok(Err(problem)) => Written::of_breach(problem),
@@ -157,14 +156,15 @@ fn play(seed: u64, number: u64, with_notes: bool) -> Written {
     written.breaches.extend(PANICS.take());
     written.events.sort_by_key(|event| event.at);
     if written.breaches.is_empty() || with_notes {
-        judge(&mut written);
+        judge(cast, &mut written);
     }
     written
 }
 
-fn judge(written: &mut Written) {
+fn judge(cast: Cast, written: &mut Written) {
     let (commands, faults) = (written.tally.of("commands"), written.tally.of("faults"));
-    if commands < COMMANDS || faults < FAULTS {
+    let (least_commands, least_faults) = cast.least();
+    if commands < least_commands || faults < least_faults {
         written.breaches.push(format!("proves too little: {commands} commands, {faults} faults"));
     }
     match history::judge_events(written.events.iter().cloned()) {
@@ -193,21 +193,21 @@ mod tests {
     #[test]
     fn the_same_seed_plays_the_same_schedules() {
         for number in 1..=20 {
-            let (one, two) = (play(7, number, false), play(7, number, false));
+            let (one, two) = (play(Cast::Server, 7, number, false), play(Cast::Server, 7, number, false));
             assert_eq!(one.breaches, two.breaches);
             let differs = one.events.iter().zip(&two.events).find(|(one, two)| one != two);
             assert_eq!(differs, None, "schedule {number}");
             assert_eq!(one.events.len(), two.events.len(), "schedule {number}");
         }
-        assert_ne!(play(7, 1, false).events, play(8, 1, false).events);
+        assert_ne!(play(Cast::Server, 7, 1, false).events, play(Cast::Server, 8, 1, false).events);
     }
 
     #[test]
     fn a_schedule_that_does_too_little_is_a_breach() {
-        let mut idle = play(7, 1, false);
+        let mut idle = play(Cast::Server, 7, 1, false);
         assert_eq!(idle.breaches, [""; 0]);
         idle.tally = Tally::new();
-        judge(&mut idle);
+        judge(Cast::Server, &mut idle);
         assert_eq!(idle.breaches, ["proves too little: 0 commands, 0 faults"]);
     }
 
@@ -220,9 +220,11 @@ mod tests {
                 only: None,
                 threads: Some(threads),
                 history: None,
+                fleet: false,
+                plant: None,
                 json: None,
             };
-            play_all(&args)
+            play_all(&args, Cast::Server)
         };
         let (one, four) = (sum(1), sum(4));
         assert_eq!((one.commands, one.faults), (four.commands, four.faults));

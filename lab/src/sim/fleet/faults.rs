@@ -1,0 +1,145 @@
+//! The faults of a schedule.
+
+use lockhouse_store::Slot;
+
+use super::model::{Lane, Standby};
+use super::process::{Ask, SLOTS, label};
+use super::world::World;
+
+/// About one each second.
+const FAULTS_PER_THOUSAND_STEPS: usize = 11;
+
+/// The most failovers of a schedule.
+const FAILOVERS: u64 = 2;
+
+impl World {
+    /// Perhaps something fails.
+    pub(super) fn something_fails(&mut self) {
+        if self.random.below(1000) >= FAULTS_PER_THOUSAND_STEPS {
+            return;
+        }
+        let ms = 300 + self.random.below(3000) as u64;
+        let nth = self.random.below(self.places.len());
+        let what = match self.random.below(100) {
+            0..16 => self.pause(nth, ms),
+            16..24 => self.kill_process(nth, ms),
+            24..31 => self.leave(nth),
+            31..45 => self.cut(nth, false, ms),
+            45..49 => self.cut(nth, true, ms),
+            49..53 => self.database_goes_away(ms),
+            53..58 => self.standby_goes_away(ms),
+            58..64 => self.fail_over(ms),
+            64..70 => self.delete_by_hand(nth),
+            70..76 => self.move_slot(nth),
+            76..90 => self.break_off(),
+            _ => self.pause_client(ms),
+        };
+        if let Some(what) = what {
+            self.judge.count(what);
+            self.judge.count("faults");
+            self.judge.note(|| format!("{what}: node-{nth}, {ms} ms"));
+        }
+    }
+
+    /// After some more of its work, at any await.
+    fn pause(&mut self, nth: usize, ms: u64) -> Option<&'static str> {
+        let (turns, until_ms) = (self.random.below(6), self.now_ms + ms);
+        let process = self.places[nth].process.as_mut()?;
+        process.stand_still(turns, until_ms);
+        Some("process stands still")
+    }
+
+    fn kill_process(&mut self, nth: usize, ms: u64) -> Option<&'static str> {
+        self.places[nth].process.as_ref()?;
+        self.kill(nth, ms);
+        Some("process is killed")
+    }
+
+    fn leave(&mut self, nth: usize) -> Option<&'static str> {
+        let place = &mut self.places[nth];
+        let process = place.process.as_ref().filter(|process| process.node().is_some())?;
+        process.leave();
+        place.is_leaving = true;
+        Some("node leaves")
+    }
+
+    fn cut(&mut self, nth: usize, only_loads: bool, ms: u64) -> Option<&'static str> {
+        self.database.cut(nth, only_loads, ms);
+        Some(if only_loads { "node is cut off for loads" } else { "node is cut off" })
+    }
+
+    fn database_goes_away(&mut self, ms: u64) -> Option<&'static str> {
+        self.database.go_away(ms);
+        Some("database goes away")
+    }
+
+    fn standby_goes_away(&mut self, ms: u64) -> Option<&'static str> {
+        self.database.lose_standby(ms);
+        Some("standby goes away")
+    }
+
+    /// The standby is promoted. The old server may go on for some connections, which is noticed by each when
+    /// it is made anew.
+    fn fail_over(&mut self, ms: u64) -> Option<&'static str> {
+        if self.judge.tally.of("failover") >= FAILOVERS || self.database.has_old_server() {
+            return None;
+        }
+        let mut stay = Vec::new();
+        if self.random.percent(50) {
+            for process in 0..self.places.len() {
+                for is_of_commits in [true, false] {
+                    if self.random.percent(50) {
+                        stay.push(Lane { process, is_of_commits });
+                    }
+                }
+            }
+        }
+        self.database.fail_over(&stay);
+        if !stay.is_empty() {
+            self.judge.count("two servers");
+            self.old_server_until_ms = Some(self.now_ms + ms);
+        }
+        if self.standby == Standby::Asynchronous {
+            let (judge, database) = (&mut self.judge, &self.database);
+            database.look(|tables| judge.excuse(tables));
+            if !stay.is_empty() {
+                // Both acknowledge what they are asked: only the fence protects.
+                (judge.judges_leases, judge.judges_durability) = (false, false);
+            }
+        }
+        self.judge.count("failover");
+        Some(match self.standby {
+            Standby::Asynchronous => "failover to an asynchronous standby",
+            Standby::Synchronous => "failover to a synchronous standby",
+        })
+    }
+
+    /// A person declares a node dead, which need not be.
+    fn delete_by_hand(&mut self, nth: usize) -> Option<&'static str> {
+        self.database.delete_by_hand(&label(nth)).then_some("node is deleted by hand")
+    }
+
+    /// A slot of the node is asked for, which no other one takes then.
+    fn move_slot(&mut self, nth: usize) -> Option<&'static str> {
+        let slot = Slot::new(self.random.below(usize::from(SLOTS)) as u16);
+        let process = self.places[nth].process.as_ref()?;
+        if self.now_ms < process.paused_until_ms {
+            return None;
+        }
+        let (answer, _) = tokio::sync::oneshot::channel();
+        process.asked(Ask { label: label(nth).into(), slot, answer });
+        Some("slot is given back")
+    }
+
+    fn break_off(&mut self) -> Option<&'static str> {
+        let client = self.random.below(self.clients.len());
+        self.clients[client].break_off();
+        Some("connection breaks off")
+    }
+
+    fn pause_client(&mut self, ms: u64) -> Option<&'static str> {
+        let client = self.random.below(self.clients.len());
+        self.clients[client].paused_until_ms = self.now_ms + ms;
+        Some("client stands still")
+    }
+}

@@ -1,0 +1,367 @@
+//! The tables of the model database, and its statements: a transcription of `version_1.sql` and
+//! `generation.sql`, where a statement has all locks that it needs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use lockhouse_store::{
+    CommitBatch, CommitOutcome, HeldList, HighestNumbers, NewNode, NodeId, NodeRow, Opened, RecoveredRow,
+    SecretKey, Slot, SlotRow, StoredSlot, Write, WriterId,
+};
+use random::Random;
+
+use super::plant::Plant;
+
+/// All rows.
+#[derive(Clone, Debug)]
+pub(in crate::sim::fleet) struct Tables {
+    generation: u64,
+    /// The timeline under which the generation was drawn.
+    timeline: u64,
+    pub(in crate::sim::fleet) nodes: Vec<NodeRow>,
+    slots: Vec<Arc<SlotRecord>>,
+}
+
+/// The row of a slot, and the rows of its buckets.
+#[derive(Clone, Debug, Default)]
+struct SlotRecord {
+    epoch: u64,
+    /// 0 before the first.
+    writer: u64,
+    last_seq: u64,
+    owner: Option<NodeId>,
+    slot_lease: Duration,
+    ended: bool,
+    /// The list of the last stop, although it was used up: for the flaw that gives it out again.
+    last_list: Option<HeldList>,
+    stored: StoredSlot,
+}
+
+/// What a process knows as committed.
+#[derive(Clone, Debug, Default)]
+pub(in crate::sim::fleet) struct Known {
+    pub(in crate::sim::fleet) generation: u64,
+    /// The newest timeline that was seen.
+    pub(in crate::sim::fleet) timeline: u64,
+    pub(in crate::sim::fleet) slots: BTreeMap<Slot, KnownSlot>,
+}
+
+/// The last take of a slot, and the last write in its epoch that was confirmed.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim::fleet) struct KnownSlot {
+    pub(in crate::sim::fleet) epoch: u64,
+    pub(in crate::sim::fleet) writer: WriterId,
+    pub(in crate::sim::fleet) last_seq: u64,
+}
+
+/// A statement under way, on one server.
+pub(in crate::sim::fleet) struct Statement<'a> {
+    pub(in crate::sim::fleet) tables: &'a mut Tables,
+    /// The timeline on which the server writes.
+    pub(in crate::sim::fleet) timeline: u64,
+    pub(in crate::sim::fleet) now: SystemTime,
+    pub(in crate::sim::fleet) random: &'a mut Random,
+    pub(in crate::sim::fleet) plant: Option<Plant>,
+    /// Whether it has written something, so that its commit waits for a synchronous standby.
+    pub(in crate::sim::fleet) has_written: bool,
+    /// Whether it has drawn a new generation.
+    pub(in crate::sim::fleet) has_drawn: bool,
+    /// The node that it has declared dead.
+    pub(in crate::sim::fleet) buried: Option<NodeId>,
+    /// The node that has renewed by it.
+    pub(in crate::sim::fleet) renewed: Option<NodeId>,
+}
+
+/// The server writes on an older timeline than another one that was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim::fleet) struct Demoted;
+
+/// The answer to a commit.
+#[derive(Clone, Debug)]
+pub(in crate::sim::fleet) enum Committed {
+    /// The node was declared dead, or the generation is another one. With the timeline.
+    Dead(u64),
+    /// The outcomes, and the slots that the node owns.
+    Outcomes(Vec<CommitOutcome>, Vec<Slot>),
+}
+
+/// The answer to a take.
+#[derive(Clone, Debug)]
+pub(in crate::sim::fleet) enum Taken {
+    /// With the generation.
+    Taken(Box<Opened>, u64),
+    NodeGone,
+    OwnedElsewhere,
+    /// The epoch is another one than was seen.
+    TakenMeanwhile,
+}
+
+/// The key of the store.
+const KEY: [u8; 32] = [7; 32];
+
+impl Tables {
+    pub(in crate::sim::fleet) fn new(slots: u16) -> Self {
+        let slots = (0..slots).map(|_| Arc::default()).collect();
+        Self { generation: 1, timeline: 1, nodes: Vec::new(), slots }
+    }
+
+    /// The nodes, by their labels.
+    pub(in crate::sim::fleet) fn node_rows(&self) -> Vec<NodeRow> {
+        let mut nodes = self.nodes.clone();
+        nodes.sort_by(|one, other| one.label.cmp(&other.label));
+        nodes
+    }
+
+    pub(in crate::sim::fleet) fn slot_rows(&self) -> Vec<SlotRow> {
+        let row = |(slot, record): (u16, &Arc<SlotRecord>)| SlotRow {
+            slot: Slot::new(slot),
+            epoch: record.epoch,
+            owner: record.owner,
+            slot_lease: record.slot_lease,
+        };
+        (0..).zip(&self.slots).map(row).collect()
+    }
+
+    /// Everything that is stored, of all slots.
+    pub(in crate::sim::fleet) fn visit(&self, visit: &mut dyn FnMut(RecoveredRow)) {
+        self.slots.iter().for_each(|record| record.stored.visit(visit));
+    }
+
+    fn slot(&mut self, slot: Slot) -> &mut SlotRecord {
+        Arc::make_mut(&mut self.slots[usize::from(slot.get())])
+    }
+
+    fn lives(&self, node: NodeId) -> bool {
+        self.nodes.iter().any(|row| row.id == node)
+    }
+
+    /// Whether a row of a slot is behind what was confirmed.
+    fn is_behind(&self, known: &Known) -> bool {
+        known.slots.iter().any(|(slot, known)| {
+            let row = &self.slots[usize::from(slot.get())];
+            row.epoch < known.epoch
+                || row.epoch == known.epoch && (row.writer != known.writer.0 || row.last_seq < known.last_seq)
+        })
+    }
+}
+
+impl Statement<'_> {
+    /// What every statement that writes begins with: the generation, after a new one was drawn if need be.
+    fn begin(&mut self, known: &Known) -> Result<u64, Demoted> {
+        if self.plant == Some(Plant::NoGeneration) {
+            return Ok(self.tables.generation);
+        }
+        if self.timeline < known.timeline {
+            return Err(Demoted);
+        }
+        if self.timeline != self.tables.timeline || self.tables.is_behind(known) {
+            self.draw_generation();
+        }
+        Ok(self.tables.generation)
+    }
+
+    /// All of this is as after the restore of a backup; besides, every slot is free, and the nodes that had
+    /// them may grant for as long as their slot leases before the leases that they gave.
+    fn draw_generation(&mut self) {
+        let Tables { nodes, slots, .. } = &*self.tables;
+        let each = slots.iter().map(|record| record.stored.highest_numbers());
+        let highest = each.fold(HighestNumbers::default(), |all, of| HighestNumbers {
+            mark: all.mark.max(of.mark),
+            epoch: all.epoch.max(of.epoch),
+            longest_lease_ms: all.longest_lease_ms.max(of.longest_lease_ms),
+        });
+        let leases = nodes.iter().map(|node| node.slot_lease).chain(slots.iter().map(|slot| slot.slot_lease));
+        let slot_lease_ms = leases.max().unwrap_or_default().as_millis() as u64;
+        let above = HighestNumbers::after_restore(highest, None, self.now);
+        let Ok(mut above) = above else { unreachable!("a schedule is too short to use the numbers up") };
+        if self.plant != Some(Plant::ShortRecovery) {
+            above.longest_lease_ms += slot_lease_ms;
+        }
+        if self.plant == Some(Plant::NoLeap) {
+            above.mark = highest.mark;
+        }
+        for slot in 0..self.tables.slots.len() {
+            let record = self.tables.slot(Slot::new(slot as u16));
+            record.stored.go_on_above(above);
+            (record.epoch, record.last_seq, record.owner, record.ended) = (above.epoch, 0, None, false);
+            record.last_list = None;
+        }
+        self.tables.nodes.clear();
+        self.tables.generation = self.random.next_u64();
+        self.tables.timeline = self.timeline;
+        (self.has_written, self.has_drawn) = (true, true);
+    }
+
+    /// Adds to the counter of a node. False if it was declared dead.
+    fn renew(&mut self, node: NodeId) -> bool {
+        let row = self.tables.nodes.iter_mut().find(|row| row.id == node);
+        let Some(row) = row else { return false };
+        row.counter += 1;
+        self.has_written = true;
+        self.renewed = Some(node);
+        true
+    }
+
+    /// The row with the label, which is another node's if the label is in use; and the generation.
+    pub(in crate::sim::fleet) fn join(
+        &mut self,
+        known: &Known,
+        id: NodeId,
+        new: &NewNode,
+    ) -> Result<(NodeRow, u64), Demoted> {
+        let generation = self.begin(known)?;
+        let former = self.tables.nodes.iter().find(|row| row.label == new.label);
+        if let Some(former) = former {
+            return Ok((former.clone(), generation));
+        }
+        let NewNode { label, address, slot_lease, secret_mark } = new.clone();
+        let row = NodeRow { id, label, address, slot_lease, secret_mark, counter: 1 };
+        self.tables.nodes.push(row.clone());
+        (self.has_written, self.renewed) = (true, Some(id));
+        Ok((row, generation))
+    }
+
+    pub(in crate::sim::fleet) fn leave(&mut self, known: &Known, node: NodeId) -> Result<(), Demoted> {
+        self.begin(known)?;
+        self.delete(node);
+        Ok(())
+    }
+
+    /// Deletes the row of a node.
+    pub(in crate::sim::fleet) fn delete(&mut self, node: NodeId) {
+        self.tables.nodes.retain(|row| row.id != node);
+        self.has_written = true;
+    }
+
+    pub(in crate::sim::fleet) fn bury(
+        &mut self,
+        known: &Known,
+        own: Option<NodeId>,
+        dead: NodeId,
+        seen: u64,
+    ) -> Result<bool, Demoted> {
+        if self.begin(known)? != known.generation || own.is_some_and(|own| !self.renew(own)) {
+            return Ok(false);
+        }
+        let is_blind = self.plant == Some(Plant::BlindBury);
+        let is_seen = |row: &NodeRow| row.id == dead && (is_blind || row.counter == seen);
+        if !self.tables.nodes.iter().any(is_seen) {
+            return Ok(false);
+        }
+        self.delete(dead);
+        self.buried = Some(dead);
+        Ok(true)
+    }
+
+    pub(in crate::sim::fleet) fn epoch_of(&self, slot: Slot) -> u64 {
+        self.tables.slots[usize::from(slot.get())].epoch
+    }
+
+    pub(in crate::sim::fleet) fn take(
+        &mut self,
+        known: &Known,
+        slot: Slot,
+        writer: WriterId,
+        node: NodeId,
+        seen_epoch: u64,
+    ) -> Result<Taken, Demoted> {
+        let generation = self.begin(known)?;
+        if generation != known.generation || !self.renew(node) {
+            return Ok(Taken::NodeGone);
+        }
+        let (owner, epoch) = {
+            let row = &self.tables.slots[usize::from(slot.get())];
+            (row.owner, row.epoch)
+        };
+        if self.plant != Some(Plant::BlindTake) {
+            if owner.is_some_and(|owner| owner != node && self.tables.lives(owner)) {
+                return Ok(Taken::OwnedElsewhere);
+            }
+            if epoch != seen_epoch {
+                return Ok(Taken::TakenMeanwhile);
+            }
+        }
+        let slot_lease = self.tables.nodes.iter().find(|row| row.id == node).map(|row| row.slot_lease);
+        let record = self.tables.slot(slot);
+        let mut opened = record.stored.take(writer, SecretKey::new(KEY));
+        if self.plant == Some(Plant::ListServesTwice) {
+            opened.held = record.last_list.clone();
+        }
+        (record.epoch, record.writer, record.owner) = (opened.epoch, writer.0, Some(node));
+        (record.last_seq, record.ended) = (0, false);
+        record.slot_lease = slot_lease.unwrap_or_default();
+        self.has_written = true;
+        Ok(Taken::Taken(Box::new(opened), generation))
+    }
+
+    /// The rows of a slot; none if it is not in that life any more.
+    pub(in crate::sim::fleet) fn load(
+        &self,
+        slot: Slot,
+        epoch: u64,
+        writer: WriterId,
+    ) -> Option<Vec<RecoveredRow>> {
+        let row = &self.tables.slots[usize::from(slot.get())];
+        if (row.epoch, row.writer) != (epoch, writer.0) {
+            return None;
+        }
+        let mut rows = Vec::new();
+        row.stored.visit(&mut |row| rows.push(row));
+        Some(rows)
+    }
+
+    pub(in crate::sim::fleet) fn commit(
+        &mut self,
+        known: &Known,
+        node: NodeId,
+        batches: &[Arc<CommitBatch>],
+    ) -> Result<Committed, Demoted> {
+        if self.begin(known)? != known.generation {
+            return Ok(Committed::Dead(self.timeline));
+        }
+        let is_repeat = |batch: &Arc<CommitBatch>| {
+            let row = &self.tables.slots[usize::from(batch.slot.get())];
+            (row.epoch, row.writer) == (batch.epoch, batch.writer.0) && batch.last_seq() <= row.last_seq
+        };
+        let only_reads =
+            self.plant == Some(Plant::ReadOnlyReplay) && !batches.is_empty() && batches.iter().all(is_repeat);
+        if only_reads {
+            if !self.tables.lives(node) {
+                return Ok(Committed::Dead(self.timeline));
+            }
+        } else if !self.renew(node) {
+            return Ok(Committed::Dead(self.timeline));
+        }
+        let outcomes = batches.iter().map(|batch| self.commit_batch(node, batch)).collect();
+        let owned = self.tables.slot_rows().into_iter().filter(|row| row.owner == Some(node));
+        Ok(Committed::Outcomes(outcomes, owned.map(|row| row.slot).collect()))
+    }
+
+    fn commit_batch(&mut self, node: NodeId, batch: &CommitBatch) -> CommitOutcome {
+        let row = &self.tables.slots[usize::from(batch.slot.get())];
+        let is_of_this_life = row.owner == Some(node) || row.ended;
+        if row.epoch == 0 || (row.epoch, row.writer) != (batch.epoch, batch.writer.0) || !is_of_this_life {
+            return CommitOutcome::Fenced;
+        }
+        if batch.last_seq() <= row.last_seq {
+            return CommitOutcome::Committed;
+        }
+        let record = self.tables.slot(batch.slot);
+        let outcome = record.stored.commit(batch);
+        if outcome == CommitOutcome::Committed {
+            record.last_seq = batch.last_seq();
+            for write in &batch.writes {
+                match write {
+                    Write::StoppedClean => (record.ended, record.owner) = (true, None),
+                    Write::StoppedHolding { held } => {
+                        (record.ended, record.owner) = (true, None);
+                        record.last_list = Some(held.clone());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        outcome
+    }
+}
