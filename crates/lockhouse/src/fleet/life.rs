@@ -151,6 +151,7 @@ impl Inner {
         let mut leaving = self.is_leaving.subscribe();
         loop {
             let joined = tokio::select! {
+                biased;
                 joined = self.join() => joined,
                 _ = leaving.wait_for(|leaving| *leaving) => {
                     self.phase.send_replace(NodePhase::Left);
@@ -225,6 +226,7 @@ impl Inner {
         tasks.spawn(committer.run());
         let mut leaving = self.is_leaving.subscribe();
         let ended = tokio::select! {
+            biased;
             end = committer_end(&mut tasks) => end,
             never = self.watch(life) => match never {},
             _ = leaving.wait_for(|leaving| *leaving) => Ended::Left,
@@ -234,6 +236,7 @@ impl Inner {
         }
         self.phase.send_replace(NodePhase::Leaving);
         tokio::select! {
+            biased;
             end = committer_end(&mut tasks) => end,
             () = self.close_all() => {
                 // Whether it comes about or not: nothing is granted any more, and another node declares this
