@@ -195,6 +195,11 @@ impl Inner {
         self.is_closing.store(true, Ordering::Release);
     }
 
+    /// Whether it has begun to close, or has ended.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+
     /// A bucket that was restored.
     pub(super) fn add(self: &Arc<Self>, bucket: Restored) {
         let (key, environment) = (BucketKey::from(&*bucket.scope), self.environment.clone());

@@ -207,6 +207,16 @@ impl House {
         pipeline.status().ended().await
     }
 
+    /// Whether the house has begun to close, or has ended.
+    ///
+    /// To ensure correctness, a session of a fleet makes no ping and no welcome from then on, also while it
+    /// is not known whether the store has the last write: the next owner of the slot may count the leases of
+    /// clients from that write on. What was made before may still be sent, as it rests on pongs that came
+    /// before.
+    pub fn is_closing(&self) -> bool {
+        self.inner.is_closing()
+    }
+
     /// Ends a house whose slot is another node's: every lock is lost, and nothing is granted any more.
     pub(crate) fn lose(&self) {
         if let Some(pipeline) = self.inner.pipeline() {
