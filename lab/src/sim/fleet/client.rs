@@ -189,6 +189,7 @@ impl Client {
                 self.is_welcomed = true;
                 if resumed && self.session.as_ref().is_some_and(|known| known.secret == secret) {
                     judge.count("resumed");
+                    judge.note(|| format!("{} resumes its session", self.name));
                     self.resumed(now_ms, received, wire);
                 } else {
                     self.begins(now_ms, secret, lease_ms, judge);
@@ -227,6 +228,7 @@ impl Client {
     fn begins(&mut self, now_ms: u64, secret: Arc<str>, lease_ms: u64, judge: &mut Judge) {
         let deadline_ms = self.session.as_ref().map(Known::deadline_ms);
         let had_session = self.session.is_some();
+        judge.note(|| format!("{} begins session {secret}, instead of one: {had_session}", self.name));
         self.session = Some(Known {
             secret,
             lease_ms,

@@ -2,6 +2,7 @@
 
 use lockhouse_store::Slot;
 
+use super::client::Client;
 use super::model::{Lane, Standby};
 use super::process::{Ask, SLOTS, label};
 use super::world::World;
@@ -22,16 +23,16 @@ impl World {
         let nth = self.random.below(self.places.len());
         let what = match self.random.below(100) {
             0..16 => self.pause(nth, ms),
-            16..24 => self.kill_process(nth, ms),
-            24..31 => self.leave(nth),
-            31..45 => self.cut(nth, false, ms),
-            45..49 => self.cut(nth, true, ms),
-            49..53 => self.database_goes_away(ms),
-            53..58 => self.standby_goes_away(ms),
-            58..64 => self.fail_over(ms),
-            64..70 => self.delete_by_hand(nth),
-            70..76 => self.move_slot(nth),
-            76..90 => self.break_off(),
+            16..23 => self.kill_process(nth, ms),
+            23..30 => self.leave(nth),
+            30..44 => self.cut(nth, false, ms),
+            44..48 => self.cut(nth, true, ms),
+            48..53 => self.database_goes_away(ms),
+            53..59 => self.standby_goes_away(ms),
+            59..69 => self.fail_over(ms),
+            69..75 => self.delete_by_hand(nth),
+            75..84 => self.move_slot(nth),
+            84..92 => self.break_off(),
             _ => self.pause_client(ms),
         };
         if let Some(what) = what {
@@ -46,6 +47,7 @@ impl World {
         let (turns, until_ms) = (self.random.below(6), self.now_ms + ms);
         let process = self.places[nth].process.as_mut()?;
         process.stand_still(turns, until_ms);
+        self.shake();
         Some("process stands still")
     }
 
@@ -64,8 +66,33 @@ impl World {
     }
 
     fn cut(&mut self, nth: usize, only_loads: bool, ms: u64) -> Option<&'static str> {
+        self.shake();
         self.database.cut(nth, only_loads, ms);
         Some(if only_loads { "node is cut off for loads" } else { "node is cut off" })
+    }
+
+    /// Perhaps the node is cut off once it has given a slot back, and before it knows that it has.
+    pub(super) fn cut_while_it_answers(&mut self, nth: usize) {
+        if !self.is_calm && self.random.percent(20) {
+            let (in_ms, ms) = (self.random.below(40) as u64, 500 + self.random.below(2500) as u64);
+            self.cuts.push((self.now_ms + in_ms, nth, ms));
+        }
+    }
+
+    pub(super) fn cut_what_is_due(&mut self) {
+        let now_ms = self.now_ms;
+        let due: Vec<_> = self.cuts.extract_if(.., |(at_ms, ..)| *at_ms <= now_ms).collect();
+        for (_, nth, ms) in due {
+            self.judge.count("node is cut off while it gives back");
+            self.judge.note(|| format!("node-{nth} is cut off while it gives back, {ms} ms"));
+            self.database.cut(nth, false, ms);
+        }
+    }
+
+    /// Some clients lose their connections with that, and look for another node.
+    fn shake(&mut self) {
+        let Self { clients, random, .. } = self;
+        clients.iter_mut().filter(|_| random.percent(30)).for_each(Client::break_off);
     }
 
     fn database_goes_away(&mut self, ms: u64) -> Option<&'static str> {
@@ -85,16 +112,17 @@ impl World {
             return None;
         }
         let mut stay = Vec::new();
-        if self.random.percent(50) {
+        if self.random.percent(60) {
             for process in 0..self.places.len() {
                 for is_of_commits in [true, false] {
-                    if self.random.percent(50) {
+                    if self.random.percent(60) {
                         stay.push(Lane { process, is_of_commits });
                     }
                 }
             }
         }
         self.database.fail_over(&stay);
+        self.shake();
         if !stay.is_empty() {
             self.judge.count("two servers");
             self.old_server_until_ms = Some(self.now_ms + ms);
@@ -128,6 +156,7 @@ impl World {
         }
         let (answer, _) = tokio::sync::oneshot::channel();
         process.asked(Ask { label: label(nth).into(), slot, answer });
+        self.cut_while_it_answers(nth);
         Some("slot is given back")
     }
 

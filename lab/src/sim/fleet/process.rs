@@ -43,6 +43,8 @@ pub(super) struct Process {
     lease_ms: u64,
     plant: Option<Plant>,
     started: Started,
+    /// What has happened to the node, in words.
+    events: Option<Box<dyn FnMut() -> Option<String>>>,
     arrivals: Vec<(u64, BucketKey, Arc<Wire>)>,
     sessions: Vec<Session>,
     last_session: u64,
@@ -133,6 +135,7 @@ impl Process {
             lease_ms: times.lease_ms,
             plant,
             started,
+            events: None,
             arrivals: Vec::new(),
             sessions: Vec::new(),
             last_session: 0,
@@ -160,6 +163,18 @@ impl Process {
 
     pub(super) fn has_left(&self) -> bool {
         self.node().is_some_and(|node| node.phase() == NodePhase::Left)
+    }
+
+    /// What has happened to the node since, in words.
+    pub(super) fn take_events(&mut self) -> Vec<String> {
+        if self.events.is_none() {
+            self.events = self.node().map(|node| {
+                let mut events = node.events();
+                let next = move || events.try_recv().ok().map(|event| format!("{event:?}"));
+                Box::new(next) as Box<dyn FnMut() -> Option<String>>
+            });
+        }
+        self.events.as_mut().map_or_else(Vec::new, |next| std::iter::from_fn(next).collect())
     }
 
     /// Runs until that instant, if it does not stand still.
@@ -266,16 +281,14 @@ impl Process {
         let Some(node) = self.node() else { return };
         let Some(runtime) = self.runtime.take() else { return };
         let guard = runtime.enter();
-        let is_member = node.phase() == NodePhase::Member;
         let arrived: Vec<_> = self.arrivals.extract_if(.., |(due, ..)| *due <= now_ms).collect();
         for (_, key, wire) in arrived {
-            self.accept(&node, is_member, now_ms, key, wire);
+            self.accept(&node, now_ms, key, wire);
         }
         let (local_ms, plant) = (self.local_ms, self.plant);
         let sessions = std::mem::take(&mut self.sessions);
         for mut session in sessions {
-            let is_here = is_member && is_served(&node, &session);
-            if is_here && session.serve(now_ms, local_ms, plant) {
+            if session.serve(now_ms, local_ms, plant) {
                 self.sessions.push(session);
             } else {
                 session.end();
@@ -288,15 +301,13 @@ impl Process {
         self.runtime = Some(runtime);
     }
 
-    fn accept(&mut self, node: &FleetNode, is_member: bool, now_ms: u64, key: BucketKey, wire: Arc<Wire>) {
+    fn accept(&mut self, node: &FleetNode, now_ms: u64, key: BucketKey, wire: Arc<Wire>) {
         let (client, resume) = match wire.next_of_node(now_ms) {
             Input::Message(ToNode::Hello { client, resume }) => (client, resume),
             Input::Nothing => return self.arrivals.push((now_ms + 1, key, wire)),
             Input::Message(_) | Input::Closed => return wire.break_off(),
         };
-        if !is_member {
-            return wire.break_off();
-        }
+        let BucketPlace::Here(house) = node.find(&key) else { return wire.break_off() };
         let known = resume.as_ref().and_then(|resume| {
             self.sessions.iter_mut().find(|session| session.secret == resume.secret).zip(Some(resume))
         });
@@ -305,7 +316,6 @@ impl Process {
         {
             return;
         }
-        let BucketPlace::Here(house) = node.find(&key) else { return wire.break_off() };
         self.last_session += 1;
         let secret = format!("{}-{}-{}", self.number, self.born_ms, self.last_session).into();
         let (bucket, former) = (house.bucket(key), resume.map(|resume| resume.secret));
@@ -319,13 +329,5 @@ impl Process {
     #[expect(clippy::expect_used, reason = "it goes only with the process itself")]
     fn runtime(&self) -> &Runtime {
         self.runtime.as_ref().expect("the runtime of a process lives as long")
-    }
-}
-
-/// Whether the house of the session still serves its slot.
-fn is_served(node: &FleetNode, session: &Session) -> bool {
-    match node.find(session.key()) {
-        BucketPlace::Here(house) => house.life() == session.house.life() && !house.store_state().is_over(),
-        _ => false,
     }
 }

@@ -8,7 +8,7 @@ use lockhouse::core::{
     Acquire, AgentId, Command, Effect, EndReason, Grant, NewAgent, NewReclaim, NewRequest, Outcome, RequestId,
 };
 use lockhouse::fleet::SlotLease;
-use lockhouse::{Bucket, BucketKey, House, Mode, Notice, Port};
+use lockhouse::{Bucket, House, Mode, Notice, Port};
 
 use super::model::Plant;
 use super::wire::{Call, Event, Input, Resume, ToClient, ToNode, Wire};
@@ -17,7 +17,7 @@ use super::wire::{Call, Event, Input, Resume, ToClient, ToNode, Wire};
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) secret: Arc<str>,
-    pub(super) house: House,
+    house: House,
     lease: Arc<SlotLease>,
     port: Port,
     lease_ms: u64,
@@ -77,11 +77,6 @@ impl Session {
         })
     }
 
-    /// The bucket of the session.
-    pub(super) fn key(&self) -> &BucketKey {
-        self.port.bucket().key()
-    }
-
     /// Another connection of the client resumes the session. False if its lease is over.
     pub(super) fn resume(&mut self, resume: &Resume, wire: Arc<Wire>) -> bool {
         self.renew();
@@ -104,10 +99,11 @@ impl Session {
     pub(super) fn serve(&mut self, now_ms: u64, local_ms: u64, plant: Option<Plant>) -> bool {
         self.read(now_ms);
         self.take_notices();
-        if self.is_over {
+        // As in the server: the end of a house ends its sessions.
+        if self.is_over || self.house.store_state().is_over() {
             return false;
         }
-        self.beat(local_ms);
+        self.beat(local_ms, plant);
         self.hand_over(now_ms, plant);
         true
     }
@@ -259,8 +255,11 @@ impl Session {
         self.outbound.push_front(ToClient::Welcome { secret, resumed, received, lease_ms });
     }
 
-    /// Pings, unless the ping before is not handed over yet.
-    fn beat(&mut self, local_ms: u64) {
+    /// Pings, unless the ping before is not handed over yet, or the house has begun to close.
+    fn beat(&mut self, local_ms: u64, plant: Option<Plant>) {
+        if self.house.is_closing() && plant != Some(Plant::ClosingHousePings) {
+            return;
+        }
         let waits = self.outbound.iter().any(|message| !matches!(message, ToClient::Event { .. }));
         if self.agent.is_none() || self.wire.is_none() || waits || local_ms < self.next_ping_ms {
             return;

@@ -30,10 +30,12 @@ pub(super) struct World {
     callers: Vec<Caller>,
     pub(super) judge: Judge,
     asks: Vec<(u64, Ask)>,
+    /// Nodes that are cut off then, and for how long.
+    pub(super) cuts: Vec<(u64, usize, u64)>,
     /// Writes of clients, on their way to the guarded resource.
     writes: Vec<(u64, Belief)>,
     pub(super) old_server_until_ms: Option<u64>,
-    is_calm: bool,
+    pub(super) is_calm: bool,
 }
 
 /// Where a process runs, or will run again.
@@ -94,7 +96,7 @@ impl World {
         let times = Times {
             slot_lease_ms,
             lease_ms: 1000 + 500 * random.below(2) as u64,
-            join_delay_ms: if random.percent(50) { slot_lease_ms } else { slot_lease_ms / 4 },
+            join_delay_ms: [0, slot_lease_ms / 4, slot_lease_ms][random.below(3)],
             has_calendar: random.percent(50),
         };
         let has_calendar = random.percent(50);
@@ -132,6 +134,7 @@ impl World {
             callers,
             judge: Judge::new(with_notes, is_tame),
             asks: Vec::new(),
+            cuts: Vec::new(),
             writes: Vec::new(),
             old_server_until_ms: None,
             is_calm: false,
@@ -146,6 +149,7 @@ impl World {
             self.judge.note(|| "the old server ends".to_owned());
             self.database.end_old_servers();
         }
+        self.cut_what_is_due();
         self.database.go_on(self.now_ms);
         self.take_news();
         self.deliver_asks();
@@ -158,7 +162,7 @@ impl World {
     }
 
     fn take_news(&mut self) {
-        let News { generations, lost_answers, held, burials, early_burials } = self.database.take_news();
+        let News { generations, lost_answers, held, burials, wrongs } = self.database.take_news();
         let counts = [
             ("generations", generations),
             ("database: answers lost", lost_answers),
@@ -170,7 +174,7 @@ impl World {
             self.judge.tally.add(class, count);
         }
         if self.judge.judges_leases {
-            early_burials.into_iter().for_each(|what| self.judge.breach(what));
+            wrongs.into_iter().for_each(|what| self.judge.breach(what));
         }
     }
 
@@ -185,7 +189,10 @@ impl World {
             let nth = (0..self.places.len()).find(|nth| *label(*nth) == *ask.label);
             match nth.and_then(|nth| self.places[nth].process.as_ref()) {
                 Some(process) if now_ms < process.paused_until_ms => self.asks.push((now_ms + STEP_MS, ask)),
-                Some(process) => process.asked(ask),
+                Some(process) => {
+                    process.asked(ask);
+                    self.cut_while_it_answers(nth.unwrap_or_default());
+                }
                 None => {}
             }
         }
@@ -196,6 +203,9 @@ impl World {
             let place = &mut self.places[nth];
             if let Some(process) = &mut place.process {
                 process.run(self.now_ms);
+                for event in process.take_events() {
+                    self.judge.note(|| format!("node-{nth}: {event}"));
+                }
                 if let Some(why) = process.failure() {
                     self.judge.count("processes that gave up");
                     self.judge.note(|| format!("node-{nth} gives up: {why}"));
@@ -238,6 +248,7 @@ impl World {
         let now_ms = self.now_ms;
         let Some(to) = self.find(&key) else { return self.clients[nth].waits(now_ms) };
         let wire = Wire::new(self.random.next_u64(), self.is_calm);
+        self.judge.note(|| format!("{} connects to node-{to}", self.clients[nth].name));
         self.clients[nth].connect(now_ms, &wire, &mut self.judge);
         if let Some(process) = &mut self.places[to].process {
             process.connect(now_ms, &key, &wire);
@@ -296,6 +307,7 @@ impl World {
     fn mend(&mut self) -> Result<(), String> {
         self.judge.note(|| "every fault ends".to_owned());
         self.is_calm = true;
+        self.cuts.clear();
         self.old_server_until_ms = None;
         self.database.calm_down();
         for nth in 0..self.places.len() {

@@ -76,8 +76,9 @@ pub(in crate::sim::fleet) struct News {
     pub(in crate::sim::fleet) lost_answers: u64,
     pub(in crate::sim::fleet) held: u64,
     pub(in crate::sim::fleet) burials: u64,
-    /// Nodes that were declared dead although no database was there to which they could renew.
-    pub(in crate::sim::fleet) early_burials: Vec<String>,
+    /// What no statement may do: a node is declared dead although no database was there to which it could
+    /// renew, or loses a slot while it lives.
+    pub(in crate::sim::fleet) wrongs: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -283,7 +284,7 @@ impl State {
 
     /// The lane has a new connection: to the last server, or once more to the old one.
     fn connect_anew(&mut self, lane: Lane) {
-        if self.random.percent(60) {
+        if self.random.percent(30) {
             self.stay.remove(&lane);
         }
     }
@@ -349,15 +350,19 @@ impl State {
             has_drawn: false,
             buried: None,
             renewed: None,
+            takes_from: None,
         };
         let reply = run(&mut statement);
-        let Statement { has_written, has_drawn, buried, renewed, .. } = statement;
+        let Statement { has_written, has_drawn, buried, renewed, takes_from, .. } = statement;
         if has_written {
             server.has_written();
         }
         let waits_for = (has_written && self.standby == Standby::Synchronous).then(|| server.count());
         self.news.generations += u64::from(has_drawn);
         self.note_life(renewed, buried);
+        if let Some(owner) = takes_from {
+            self.news.wrongs.push(format!("a slot was taken from node {owner:?}, which lives"));
+        }
         if !self.is_calm && self.random.percent(1) {
             self.news.lost_answers += 1;
             return;
@@ -377,7 +382,7 @@ impl State {
         let credit_ms = 500 * (self.outages.count - before.count);
         let there_ms = self.now_ms - at_ms - (self.outages.ms - before.ms);
         if there_ms + credit_ms < LEAST_STILLNESS_MS {
-            self.news.early_burials.push(format!(
+            self.news.wrongs.push(format!(
                 "node {node:?} was declared dead, but after its last renewal the database was there for {there_ms} ms only"
             ));
         }

@@ -20,6 +20,8 @@ pub(crate) enum Plant {
     ReadOnlyReplay,
     /// A welcome is handed over without a look at the slot lease
     UncheckedWelcome,
+    /// A house that closes goes on to renew the leases of its clients
+    ClosingHousePings,
     /// A ping is handed over without a look at the slot lease
     UncheckedPing,
 }

@@ -69,6 +69,8 @@ pub(in crate::sim::fleet) struct Statement<'a> {
     pub(in crate::sim::fleet) has_drawn: bool,
     /// The node that it has declared dead.
     pub(in crate::sim::fleet) buried: Option<NodeId>,
+    /// The node that lives, and has lost a slot by it.
+    pub(in crate::sim::fleet) takes_from: Option<NodeId>,
     /// The node that has renewed by it.
     pub(in crate::sim::fleet) renewed: Option<NodeId>,
 }
@@ -282,6 +284,7 @@ impl Statement<'_> {
                 return Ok(Taken::TakenMeanwhile);
             }
         }
+        self.takes_from = owner.filter(|owner| *owner != node && self.tables.lives(*owner));
         let slot_lease = self.tables.nodes.iter().find(|row| row.id == node).map(|row| row.slot_lease);
         let record = self.tables.slot(slot);
         let mut opened = record.stored.take(writer, SecretKey::new(KEY));
