@@ -30,6 +30,8 @@ pub(super) struct Client {
     connects_at_ms: u64,
     /// Nothing of it runs until then.
     pub(super) paused_until_ms: u64,
+    /// How often it gives a lock back, in thousandths of its turns.
+    pub(super) gives_back: usize,
     /// How many locks it was granted.
     pub(super) grants: u64,
 }
@@ -77,6 +79,7 @@ impl Client {
             last_id: 0,
             connects_at_ms: 0,
             paused_until_ms: 0,
+            gives_back: if number.is_multiple_of(2) { 2 } else { 15 },
             grants: 0,
         }
     }
@@ -304,7 +307,7 @@ impl Client {
         };
         let held: Vec<u64> = self.requests.iter().filter(is_held).map(|(id, _)| *id).collect();
         if let Some(id) = self.random.pick(&held).copied()
-            && self.random.percent(1)
+            && self.random.below(1000) < self.gives_back
         {
             judge.count("commands");
             let request = self.requests.remove(&id);

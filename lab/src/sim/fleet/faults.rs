@@ -2,35 +2,37 @@
 
 use lockhouse_store::Slot;
 
-use super::client::Client;
 use super::model::{Lane, Standby};
 use super::process::{Ask, SLOTS, label};
 use super::world::World;
 
-/// About one each second.
-const FAULTS_PER_THOUSAND_STEPS: usize = 11;
-
-/// The most failovers of a schedule.
-const FAILOVERS: u64 = 2;
+/// About two each second, where nothing is quiet.
+const FAULTS_PER_THOUSAND_STEPS: usize = 20;
 
 impl World {
     /// Perhaps something fails.
     pub(super) fn something_fails(&mut self) {
-        if self.random.below(1000) >= FAULTS_PER_THOUSAND_STEPS {
+        if self.now_ms < self.quiet_until_ms || self.random.below(1000) >= FAULTS_PER_THOUSAND_STEPS {
             return;
         }
-        let ms = 300 + self.random.below(3000) as u64;
+        // Long enough for others to take what the node had, and to grant it; often in peace.
+        let is_long = self.random.percent(40);
+        let longest = self.times.slot_lease_ms + self.times.lease_ms + 500;
+        let ms = if is_long { longest } else { 300 } + self.random.below(2000) as u64;
+        if is_long && self.random.percent(75) {
+            self.quiet_until_ms = self.now_ms + ms;
+        }
         let nth = self.random.below(self.places.len());
-        let what = match self.random.below(100) {
-            0..16 => self.pause(nth, ms),
-            16..23 => self.kill_process(nth, ms),
-            23..30 => self.leave(nth),
-            30..44 => self.cut(nth, false, ms),
-            44..48 => self.cut(nth, true, ms),
-            48..53 => self.database_goes_away(ms),
-            53..59 => self.standby_goes_away(ms),
-            59..69 => self.fail_over(ms),
-            69..75 => self.delete_by_hand(nth),
+        let what = match self.random.below(if is_long { 40 } else { 100 }) {
+            0..10 => self.pause(nth, ms),
+            10..25 => self.cut(nth, false, ms),
+            25..37 => self.fail_over(nth, ms),
+            37..40 => self.cut(nth, true, ms),
+            40..48 => self.kill_process(nth, ms),
+            48..55 => self.leave(nth),
+            55..61 => self.database_goes_away(ms),
+            61..67 => self.standby_goes_away(ms),
+            67..75 => self.delete_by_hand(nth),
             75..84 => self.move_slot(nth),
             84..92 => self.break_off(),
             _ => self.pause_client(ms),
@@ -47,7 +49,7 @@ impl World {
         let (turns, until_ms) = (self.random.below(6), self.now_ms + ms);
         let process = self.places[nth].process.as_mut()?;
         process.stand_still(turns, until_ms);
-        self.shake();
+        self.shake(ms);
         Some("process stands still")
     }
 
@@ -66,7 +68,7 @@ impl World {
     }
 
     fn cut(&mut self, nth: usize, only_loads: bool, ms: u64) -> Option<&'static str> {
-        self.shake();
+        self.shake(ms);
         self.database.cut(nth, only_loads, ms);
         Some(if only_loads { "node is cut off for loads" } else { "node is cut off" })
     }
@@ -79,6 +81,17 @@ impl World {
         }
     }
 
+    /// Meanwhile some clients lose their connections, and look for a node.
+    fn shake(&mut self, ms: u64) {
+        for client in 0..self.clients.len() {
+            if self.random.percent(40) {
+                let in_ms = self.random.below(ms as usize) as u64;
+                self.breaks.push((self.now_ms + in_ms, client));
+            }
+        }
+    }
+
+    /// What was to be cut off, or to break off, by now.
     pub(super) fn cut_what_is_due(&mut self) {
         let now_ms = self.now_ms;
         let due: Vec<_> = self.cuts.extract_if(.., |(at_ms, ..)| *at_ms <= now_ms).collect();
@@ -87,12 +100,8 @@ impl World {
             self.judge.note(|| format!("node-{nth} is cut off while it gives back, {ms} ms"));
             self.database.cut(nth, false, ms);
         }
-    }
-
-    /// Some clients lose their connections with that, and look for another node.
-    fn shake(&mut self) {
-        let Self { clients, random, .. } = self;
-        clients.iter_mut().filter(|_| random.percent(30)).for_each(Client::break_off);
+        let due: Vec<_> = self.breaks.extract_if(.., |(at_ms, _)| *at_ms <= now_ms).collect();
+        due.into_iter().for_each(|(_, client)| self.clients[client].break_off());
     }
 
     fn database_goes_away(&mut self, ms: u64) -> Option<&'static str> {
@@ -107,22 +116,22 @@ impl World {
 
     /// The standby is promoted. The old server may go on for some connections, which is noticed by each when
     /// it is made anew.
-    fn fail_over(&mut self, ms: u64) -> Option<&'static str> {
-        if self.judge.tally.of("failover") >= FAILOVERS || self.database.has_old_server() {
+    fn fail_over(&mut self, nth: usize, ms: u64) -> Option<&'static str> {
+        if self.judge.tally.of("failover") >= self.failovers || self.database.has_old_server() {
             return None;
         }
         let mut stay = Vec::new();
         if self.random.percent(60) {
             for process in 0..self.places.len() {
                 for is_of_commits in [true, false] {
-                    if self.random.percent(60) {
+                    if process == nth || self.random.percent(50) {
                         stay.push(Lane { process, is_of_commits });
                     }
                 }
             }
         }
         self.database.fail_over(&stay);
-        self.shake();
+        self.shake(ms);
         if !stay.is_empty() {
             self.judge.count("two servers");
             self.old_server_until_ms = Some(self.now_ms + ms);

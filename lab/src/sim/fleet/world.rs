@@ -20,7 +20,7 @@ use crate::sim::journal::Written;
 pub(super) struct World {
     pub(super) random: Random,
     pub(super) now_ms: u64,
-    times: Times,
+    pub(super) times: Times,
     plant: Option<Plant>,
     pub(super) standby: Standby,
     pub(super) database: Arc<Database>,
@@ -32,9 +32,15 @@ pub(super) struct World {
     asks: Vec<(u64, Ask)>,
     /// Nodes that are cut off then, and for how long.
     pub(super) cuts: Vec<(u64, usize, u64)>,
+    /// Clients whose connections break off then.
+    pub(super) breaks: Vec<(u64, usize)>,
     /// Writes of clients, on their way to the guarded resource.
     writes: Vec<(u64, Belief)>,
     pub(super) old_server_until_ms: Option<u64>,
+    /// The most failovers.
+    pub(super) failovers: u64,
+    /// Nothing further fails until then.
+    pub(super) quiet_until_ms: u64,
     pub(super) is_calm: bool,
 }
 
@@ -85,7 +91,8 @@ pub(crate) fn play(seed: u64, with_notes: bool, plant: Option<Plant>) -> Result<
 impl World {
     /// Whether faults still happen: for a time, and until enough was done.
     fn is_wild(&self) -> bool {
-        let does_little = self.judge.tally.of("commands") < LEAST_COMMANDS;
+        let count = |class| self.judge.tally.of(class);
+        let does_little = count("commands") < LEAST_COMMANDS || count("faults") < LEAST_FAULTS;
         self.now_ms < if does_little { 4 * WILD_MS } else { WILD_MS }
     }
 
@@ -100,6 +107,8 @@ impl World {
             has_calendar: random.percent(50),
         };
         let has_calendar = random.percent(50);
+        // Two rollbacks in a row without a calendar may lead to the same numbers (`leap.rs`).
+        let is_once = standby == Standby::Asynchronous && !has_calendar;
         let is_tame = random.percent(90);
         let rate = |random: &mut Random| {
             if is_tame { 975 + random.below(51) as u64 } else { 700 + random.below(601) as u64 }
@@ -135,8 +144,11 @@ impl World {
             judge: Judge::new(with_notes, is_tame),
             asks: Vec::new(),
             cuts: Vec::new(),
+            breaks: Vec::new(),
             writes: Vec::new(),
             old_server_until_ms: None,
+            failovers: if is_once { 1 } else { 2 },
+            quiet_until_ms: 0,
             is_calm: false,
         }
     }
@@ -308,6 +320,7 @@ impl World {
         self.judge.note(|| "every fault ends".to_owned());
         self.is_calm = true;
         self.cuts.clear();
+        self.breaks.clear();
         self.old_server_until_ms = None;
         self.database.calm_down();
         for nth in 0..self.places.len() {
@@ -316,7 +329,9 @@ impl World {
                 process.paused_until_ms = 0;
             }
         }
-        self.clients.iter_mut().for_each(|client| client.paused_until_ms = 0);
+        for client in &mut self.clients {
+            (client.paused_until_ms, client.gives_back) = (0, 20);
+        }
         let grants: Vec<u64> = self.clients.iter().map(|client| client.grants).collect();
         let answers: Vec<u64> = self.callers.iter().map(|caller| caller.answers).collect();
         let end_ms = self.now_ms + MENDING_MS;

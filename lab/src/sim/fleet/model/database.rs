@@ -284,7 +284,7 @@ impl State {
 
     /// The lane has a new connection: to the last server, or once more to the old one.
     fn connect_anew(&mut self, lane: Lane) {
-        if self.random.percent(30) {
+        if self.random.percent(10) {
             self.stay.remove(&lane);
         }
     }
