@@ -83,7 +83,7 @@ impl World {
 
     /// Meanwhile some clients lose their connections, and look for a node.
     fn shake(&mut self, ms: u64) {
-        for client in 0..self.clients.len() {
+        for client in (0..self.clients.len()).cycle().take(2 * self.clients.len()) {
             if self.random.percent(40) {
                 let in_ms = self.random.below(ms as usize) as u64;
                 self.breaks.push((self.now_ms + in_ms, client));

@@ -124,8 +124,8 @@ impl World {
         let mut places: Vec<Place> =
             (0..2 + random.below(2) as u64).map(|nth| place(&mut random, nth)).collect();
         places.iter_mut().for_each(|place| place.rate = rate(&mut random));
-        let clients = (0..5).map(|nth| {
-            let key = keys[if nth < 3 { 0 } else { 1 }].clone();
+        let clients = (0..6).map(|nth| {
+            let key = keys[if nth < 4 { 0 } else { 1 }].clone();
             Client::new(nth, key, rate(&mut random), random.next_u64())
         });
         let clients = clients.collect();
