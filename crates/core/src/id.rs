@@ -94,8 +94,8 @@ impl fmt::Display for OwnerId {
     }
 }
 
-/// A random number that the caller draws for an owner or a claim, stored with it and never shown: the secret
-/// that its holder presents is a keyed hash of it.
+/// A number that the caller draws for an owner or a claim, or derives from a key by which these are found
+/// again, stored with it and never shown: the secret that its holder presents is a keyed hash of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SecretSeed(pub u64);
 

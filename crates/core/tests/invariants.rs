@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, FencingToken, Instant, LockManager,
-    LockState, Mode, NameBuf, Outcome, OwnerRecord, OwnerView, Party, RequestStatus, Snapshot, SnapshotEntry,
+    LockState, Mode, NameBuf, Outcome, OwnerRecord, OwnerView, Party, RequestStatus, SecretSeed, Snapshot,
+    SnapshotEntry,
 };
 use player::{Player, cases, stories};
 use proptest::prelude::*;
@@ -234,6 +235,19 @@ proptest! {
                 prop_assert_eq!(&durable(&player.restored(&compact(&player)), &player.names), &there_is);
             }
         }
+    }
+
+    #[test]
+    fn a_seed_finds_its_owners_while_they_live(story in stories()) {
+        let mut seeds = BTreeSet::new();
+        after_each(&story, |player| {
+            seeds.extend(player.manager.owners().map(|owner| owner.seed.0));
+            for seed in seeds.iter().copied().map(SecretSeed) {
+                let live = player.manager.owners().filter(|owner| owner.seed == seed);
+                let found = player.manager.owners_of_seed(seed);
+                assert_eq!(found.collect::<Vec<_>>(), live.collect::<Vec<_>>());
+            }
+        });
     }
 
     #[test]

@@ -61,7 +61,25 @@ pub(crate) fn seed_of(
     idempotency_key: &str,
 ) -> SecretSeed {
     let parts = [name.as_wtf8(), claimant.as_bytes(), idempotency_key.as_bytes()];
-    let Secret(bytes) = derive(key, "idempotency", scope, &parts);
+    first_of(&derive(key, "idempotency", scope, &parts))
+}
+
+/// The seed of an owner that is opened with this idempotency key, by that caller where callers have keys of
+/// their own: the same each time.
+pub(crate) fn seed_of_owner(
+    key: &KeyedHash,
+    scope: &Scope,
+    caller: Option<&str>,
+    idempotency_key: &str,
+) -> SecretSeed {
+    let parts: &[&[u8]] = match caller {
+        None => &[idempotency_key.as_bytes()],
+        Some(caller) => &[idempotency_key.as_bytes(), caller.as_bytes()],
+    };
+    first_of(&derive(key, "idempotency of owners", scope, parts))
+}
+
+fn first_of(Secret(bytes): &Secret) -> SecretSeed {
     let (number, _) = bytes.split_first_chunk().expect("20 bytes have 8 in front");
     SecretSeed(u64::from_be_bytes(*number))
 }
@@ -168,5 +186,29 @@ mod tests {
         assert_eq!(seed("a", "k"), seed("a", "k"));
         assert_ne!(seed("a", "k"), seed("b", "k"));
         assert_ne!(seed("a", "k"), seed("a", "l"));
+    }
+
+    #[test]
+    fn the_seed_of_an_owner_depends_on_its_key_its_caller_and_its_bucket() {
+        let seed = |tenant: &str, bucket: &str, caller, idempotency| {
+            seed_of_owner(&key(), &Scope::new(tenant, bucket), caller, idempotency).0
+        };
+        let all = [
+            seed("", "b", None, "k"),
+            seed("t", "b", None, "k"),
+            seed("", "c", None, "k"),
+            seed("", "b", None, "l"),
+            seed("", "b", Some("k"), "k"),
+            seed("", "b", Some(""), "k"),
+            seed("", "b", Some("l"), "k"),
+            seed("", "b", None, "kk"),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(all[..at].iter().all(|other| other != one), "{at}");
+        }
+        assert_eq!(
+            all[6], 1_981_783_961_275_144_232,
+            "owners outlive upgrades, so that it must never change"
+        );
     }
 }

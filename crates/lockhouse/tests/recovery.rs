@@ -13,8 +13,8 @@ use lockhouse::core::{
 };
 use lockhouse::store::MemoryStore;
 use lockhouse::{
-    ClaimError, FencingToken, House, LockError, LockType, ManualClock, Mode, Name, Notice, Options, Port,
-    RecordKind,
+    ClaimError, FencingToken, House, LockError, LockType, ManualClock, Mode, Name, Notice, Options,
+    OwnerError, Port, RecordKind,
 };
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -238,6 +238,28 @@ async fn a_claim_that_stands_is_answered_again_to_its_key_while_nothing_else_is_
     assert_eq!(again.token(), claim.token());
     let refused = claims.claim("other", "Ada", LEASE).idempotency_key("first").await.unwrap_err();
     assert_eq!(refused, ClaimError::Closed);
+}
+
+#[tokio::test]
+async fn an_owner_that_lives_is_answered_again_to_its_key_and_after_its_end_a_new_one() {
+    let store = MemoryStore::new().unwrap();
+    let life = Life::begin(&store).await;
+    let owners = life.house.bucket("default").owners();
+    let owner = owners.open("Ada", LEASE).idempotency_key("first").await.unwrap();
+
+    let next = Life::begin(&store).await;
+    let bucket = next.house.bucket("default");
+    let open = |key: &str| bucket.owners().open("Ada", LEASE).idempotency_key(key);
+    let of_ada = |key: &str| bucket.owners().open("Ada", LEASE).idempotency_key_of("Ada", key);
+    let again = open("first").await.unwrap();
+    assert_eq!((again.id(), again.secret()), (owner.id(), owner.secret()));
+    assert_ne!(of_ada("first").await.unwrap().id(), owner.id(), "a caller has keys of its own");
+    assert!(again.end().await.unwrap());
+    let anew = open("first").await.unwrap();
+    assert!(anew.id() != owner.id() && anew.secret() != owner.secret());
+    bucket.close();
+    assert_eq!(open("first").await.unwrap().id(), anew.id());
+    assert_eq!(open("second").await.unwrap_err(), OwnerError::Closed);
 }
 
 #[tokio::test]

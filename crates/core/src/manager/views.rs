@@ -9,7 +9,7 @@ use super::tables::list::{ByName, ByParty};
 use super::tables::table::{LockEntry, Tenure};
 use crate::{
     AgentId, AssignmentView, ClaimView, FencingToken, Holder, Instant, Limits, LockRecord, LockState, Name,
-    NameBuf, OwnerId, OwnerView, Party, Refusal, RequestId, Snapshot, WebLockView,
+    NameBuf, OwnerId, OwnerView, Party, Refusal, RequestId, SecretSeed, Snapshot, WebLockView,
 };
 
 /// So many locks of a name are looked at for its holders, void ones among them.
@@ -206,6 +206,11 @@ impl<S: BuildHasher> LockManager<S> {
     /// All owners that live, oldest first.
     pub fn owners(&self) -> impl ExactSizeIterator<Item = OwnerView<'_>> {
         self.table.owners.values().map(|party| self.owner_view(*party))
+    }
+
+    /// The owners of that seed that live, oldest first. O(log n) for each.
+    pub fn owners_of_seed(&self, seed: SecretSeed) -> impl Iterator<Item = OwnerView<'_>> {
+        self.table.seeds.owners(seed).filter_map(|owner| self.owner(owner))
     }
 
     /// The locks of the owner, oldest first; none if it has ended.

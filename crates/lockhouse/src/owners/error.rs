@@ -17,6 +17,10 @@ pub enum OwnerError {
     /// The secret is not that of the owner.
     #[error("the secret is not that of the owner")]
     WrongSecret,
+    /// An owner lives that was opened with the same idempotency key, but with another label, metadata, TTL or
+    /// longest life.
+    #[error("the idempotency key belongs to an owner with other terms")]
+    KeyMismatch,
     /// The bucket grants no more.
     #[error("the bucket is closed")]
     Closed,

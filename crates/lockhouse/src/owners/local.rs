@@ -15,26 +15,35 @@ use crate::error::{Quota, StoreError};
 use crate::location::BucketLocation;
 use crate::owners::error::{Conflict, LockError, OwnerError};
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
-use crate::secret::{Secret, random_seed};
+use crate::secret::{Secret, random_seed, seed_of_owner};
 use crate::snapshot::Holder;
 use crate::whole_millis::whole_millis;
 
 pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, OwnerError> {
     let max_ms = new.max_life.map(whole_millis);
     Quota::check_max_life(max_ms, &bucket.environment.bounds.limits).map_err(OwnerError::Quota)?;
-    let seed = random_seed()?;
     // Without the key nothing may begin, as its caller would not learn the secret.
-    bucket.secret_key()?;
-    let command = Command::OpenOwner(lockhouse_core::NewOwner {
+    let secret_key = bucket.secret_key()?;
+    let seed = match &new.key {
+        Some(key) => seed_of_owner(secret_key, bucket.scope(), key.caller.as_deref(), &key.text),
+        None => random_seed()?,
+    };
+    let terms = lockhouse_core::NewOwner {
         label: &new.label,
         metadata: new.metadata.as_deref(),
         ttl_ms: whole_millis(new.ttl),
         max_ms,
         seed,
-    });
-    let mut end_on_drop = EndOnDrop { bucket, owner: None };
-    let outcome = bucket.execute_durable(command, |outcome| end_on_drop.note(outcome)).await?;
-    end_on_drop.owner = None;
+    };
+    let outcome = if new.key.is_some() {
+        bucket.open_owner_once(&terms).await?.ok_or(OwnerError::KeyMismatch)?
+    } else {
+        let mut end_on_drop = EndOnDrop { bucket, owner: None };
+        let opened = bucket.execute_durable(Command::OpenOwner(terms), |outcome| end_on_drop.note(outcome));
+        let outcome = opened.await?;
+        end_on_drop.owner = None;
+        outcome
+    };
     match outcome {
         Outcome::OwnerOpened(id) => Ok(Owner {
             location: BucketLocation::Local(bucket.clone()),

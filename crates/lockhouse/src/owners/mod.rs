@@ -67,6 +67,34 @@ pub struct NewOwner {
     ttl: Duration,
     max_life: Option<Duration>,
     metadata: Option<String>,
+    key: Option<IdempotencyKey>,
+}
+
+/// A key by which an owner is found again.
+#[derive(Clone)]
+struct IdempotencyKey {
+    text: String,
+    /// The caller whose owners alone it finds; none if it finds those of all.
+    caller: Option<String>,
+}
+
+impl IdempotencyKey {
+    /// The rule of the header `Idempotency-Key`.
+    fn check(&self) -> Result<(), Quota> {
+        let (bytes, most) = (self.text.len(), NewOwner::KEY_BYTES);
+        if (1..=most).contains(&bytes) && self.text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Ok(());
+        }
+        let rule = format!("1 to {most} visible ASCII characters are needed");
+        Err(Quota::new("idempotency_key", format!("{bytes} bytes"), rule))
+    }
+}
+
+/// A key is as good as a secret.
+impl std::fmt::Debug for IdempotencyKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("IdempotencyKey(..)")
+    }
 }
 
 impl Bucket {
@@ -117,10 +145,11 @@ impl Owners {
     ///
     /// # Cancel safety
     ///
-    /// An owner whose future is dropped ends at once.
+    /// An owner whose future is dropped ends at once, unless it has an idempotency key, with which it can be
+    /// asked for again.
     pub fn open(&self, label: impl Into<String>, ttl: Duration) -> NewOwner {
         let (location, label) = (self.location.clone(), label.into());
-        NewOwner { location, label, ttl, max_life: None, metadata: None }
+        NewOwner { location, label, ttl, max_life: None, metadata: None, key: None }
     }
 
     /// Finds an owner again, by its id and its secret. That counts as activity.
@@ -138,6 +167,9 @@ impl Owners {
 }
 
 impl NewOwner {
+    /// The most bytes of an idempotency key.
+    pub const KEY_BYTES: usize = 255;
+
     /// The owner ends so long after its beginning, whatever it does. It has the bounds of a TTL.
     pub fn max_life(mut self, max_life: Duration) -> Self {
         self.max_life = Some(max_life);
@@ -150,8 +182,29 @@ impl NewOwner {
         self
     }
 
+    /// A caller that opens an owner with the same key and the same terms gets the same owner, as long as it
+    /// lives, after a restart, too: for callers that never got the answer. That counts as activity of the
+    /// owner. With other terms it is [`OwnerError::KeyMismatch`]. Make the key hard to guess, as it is as
+    /// good as the secret. From 1 to [`KEY_BYTES`](Self::KEY_BYTES) visible ASCII characters.
+    ///
+    /// Over the network this is the `Idempotency-Key`: a server with authentication finds the owners of the
+    /// same credential alone, and for ten minutes repeats its answer even if the owner has ended.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(IdempotencyKey { text: key.into(), caller: None });
+        self
+    }
+
+    /// As [`idempotency_key`](Self::idempotency_key), with a key that finds the owners of this caller alone,
+    /// so that it need not be hard to guess: for servers that know their callers. A client has no such key,
+    /// as a server knows its callers by itself.
+    pub fn idempotency_key_of(mut self, caller: &str, key: &str) -> Self {
+        self.key = Some(IdempotencyKey { text: key.to_owned(), caller: Some(caller.to_owned()) });
+        self
+    }
+
     async fn open(self) -> Result<Owner, OwnerError> {
         Quota::check_label("label", &self.label).map_err(OwnerError::Quota)?;
+        self.key.as_ref().map_or(Ok(()), IdempotencyKey::check).map_err(OwnerError::Quota)?;
         call_at!(&self.location, local::open | remote::open, (&self))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockhouse_core::{Acquired, FencingToken, Limits, Mode, Name, OwnerId, Refusal, Unlock};
 
-use super::{NewOwner, Owner};
+use super::{IdempotencyKey, NewOwner, Owner};
 use crate::error::{Quota, StoreError};
 use crate::location::BucketLocation;
 use crate::owners::error::{LockError, OwnerError};
@@ -42,7 +42,16 @@ pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerE
     within(checked.and_then(|()| LIMITS.check_ttl(request.ttl_ms)))
         .and_then(|()| Quota::check_max_life(request.max_ms, &LIMITS))
         .map_err(OwnerError::Quota)?;
-    let call = Call::post(&["owners"]).json(&request).once();
+    let call = Call::post(&["owners"]).json(&request);
+    let is_for_good = new.key.is_some();
+    let call = match &new.key {
+        None => call.once(),
+        Some(IdempotencyKey { text, caller: None }) => call.idempotency_key(text),
+        Some(IdempotencyKey { caller: Some(_), .. }) => {
+            let rule = "a server knows its callers by itself";
+            return Err(OwnerError::Quota(Quota::new("idempotency_key", "one of a caller", rule)));
+        }
+    };
     let server = api.clone();
     let work = async move {
         let opened: OpenedBody = server.send(&call).await?.read()?;
@@ -50,8 +59,10 @@ pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerE
         let secret = secret.map_err(|_| unusable("ownerSecret"))?;
         Ok::<_, OwnerError>(Owner { location: BucketLocation::Remote(server), id: opened.owner.0, secret })
     };
-    let end = |opened: Result<Owner, OwnerError>| async {
-        if let Ok(Owner { location: BucketLocation::Remote(api), id, secret }) = opened {
+    let end = move |opened: Result<Owner, OwnerError>| async move {
+        if let Ok(Owner { location: BucketLocation::Remote(api), id, secret }) = opened
+            && !is_for_good
+        {
             // Else it ends by its TTL.
             _ = api.send(&of_owner(Call::delete, id, &secret).idempotent()).await;
         }

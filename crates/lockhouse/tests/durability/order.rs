@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use lockhouse::core::{Acquire, Command, Effect, LossReason, Mode, Name, NewAgent, NewRequest, Outcome};
+use lockhouse::core::{
+    Acquire, Change, Command, Effect, LossReason, Mode, Name, NewAgent, NewRequest, Outcome,
+};
+use lockhouse::store::Write;
 use lockhouse::{Notice, Port};
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
@@ -91,4 +94,23 @@ async fn the_loss_of_a_lock_is_announced_before_the_answer_to_its_release() {
     port.submit(7, Command::Release { request: first });
     let released = Notice::Answer { tag: 7, outcome: Outcome::Released { held: false } };
     assert_eq!(drained(&port), [released]);
+}
+
+#[tokio::test]
+async fn an_owner_that_is_found_by_its_key_is_answered_once_it_is_durable() {
+    let gate = Gate::new();
+    let (_house, bucket, _owner) = gate.shut_house().await;
+    let open =
+        || Box::pin(bucket.owners().open("Bob", Duration::from_secs(60)).idempotency_key("k").into_future());
+    let mut first = open();
+    assert!(poll(&mut first).await.is_pending());
+    // The caller has gone, and the owner stays for the one that asks again.
+    drop(first);
+    let mut again = open();
+    assert!(poll(&mut again).await.is_pending());
+    gate.open();
+    let bob = again.await.unwrap();
+    assert_eq!(open().await.unwrap().id(), bob.id());
+    let opened = |write: &Write| matches!(write, Write::Change { change: Change::OwnerOpened(_), .. });
+    assert_eq!(gate.writes().iter().filter(|write| opened(write)).count(), 1);
 }

@@ -7,10 +7,10 @@
 //!
 //! `outcome_unknown` is no final answer either, and the key is free after it. The same request is carried out
 //! anew by the server that serves then, most often the next server, which knows no keys; it finds what the
-//! first one has done in the durable state. A lock is held already, a claim is the same one, as its number
-//! rests on the key, an assignment is the same, and what was released by token, undone or ended is gone. An
-//! owner that was opened twice ends by its TTL. Only an unassignment or a release without tokens may take
-//! another assignment or lock than the first one meant, so that no time to send it again is ever told.
+//! first one has done in the durable state. A lock is held already, a claim or an owner is the same one, as
+//! its number rests on the key, an assignment is the same, and what was released by token, undone or ended is
+//! gone. Only an unassignment or a release without tokens may take another assignment or lock than the first
+//! one meant, so that no time to send it again is ever given.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,10 +73,7 @@ pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'stati
             })
         }
         Begin::Again(answer) => repeat(&answer),
-        Begin::Mismatch => {
-            let rule = "a new key for a request with another query or body";
-            Problem::field(Code::IdempotencyMismatch, "Idempotency-Key", rule).into_response()
-        }
+        Begin::Mismatch => Problem::idempotency_mismatch().into_response(),
         Begin::InFlight => {
             let why = "the request with the same Idempotency-Key has not been answered yet";
             Problem::new(Code::ConflictInFlight, why).retry_after(AGAIN).into_response()

@@ -205,6 +205,40 @@ async fn a_caller_that_claims_again_with_its_idempotency_key_after_a_kill_finds_
     assert_eq!(claim(&server, &key).await, (201, token));
 }
 
+#[tokio::test]
+async fn a_caller_that_opens_an_owner_again_with_its_idempotency_key_after_a_kill_finds_the_same_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = new_key(folder.path(), &["--id", "ada", "--permission", "offline"]);
+    let other = new_key(folder.path(), &["--id", "bob", "--permission", "offline"]);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--store", "sqlite:a.db", "--config", "f.toml"];
+    let http = reqwest::Client::new();
+    let open = async |server: &Running, key: &str, label: &str| {
+        let url = format!("http://{}/v1/buckets/default/owners", server.address);
+        let request = http.post(url).header("lockhouse-key", key).header("idempotency-key", "k");
+        let body = json!({"label": label, "ttlMs": 600_000, "maxMs": 1_200_000}).to_string();
+        let answer = request.header("content-type", "application/json").body(body).send().await.unwrap();
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap();
+        traces::answer(&text);
+        let body: Value = serde_json::from_str(&text).unwrap();
+        (status, [&body["owner"], &body["ownerSecret"], &body["code"], &body["field"]].map(Value::clone))
+    };
+    let server = Running::of(lockhouse(folder.path(), &serve));
+    let first = open(&server, &key, "Ada").await;
+    assert_eq!(first.0, 201);
+    // The server is killed.
+    drop(server);
+    let server = Running::of(lockhouse(folder.path(), &serve));
+    assert_eq!(open(&server, &key, "Ada").await, first);
+    let (status, [owner, secret, ..]) = open(&server, &other, "Ada").await;
+    assert!(status == 201 && owner != first.1[0] && secret != first.1[1]);
+    drop(server);
+    let server = Running::of(lockhouse(folder.path(), &serve));
+    let (status, [_, _, code, field]) = open(&server, &key, "Eve").await;
+    assert_eq!((status, code, field), (422, json!("idempotency_mismatch"), json!("Idempotency-Key")));
+    assert_eq!(open(&server, &key, "Ada").await, first, "a refusal is not remembered");
+}
+
 #[test]
 fn a_key_is_inspected_by_what_serve_would_go_by() {
     let folder = tempfile::tempdir().unwrap();

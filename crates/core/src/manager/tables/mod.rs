@@ -5,6 +5,7 @@ pub(super) mod arena;
 pub(super) mod deadlines;
 pub(super) mod held;
 pub(super) mod list;
+pub(super) mod seeds;
 pub(super) mod table;
 pub(super) mod void;
 pub(super) mod weights;

@@ -18,6 +18,7 @@ use std::hash::BuildHasher;
 use super::arena::{Arena, KEPT};
 use super::held::HeldCounts;
 use super::list::{ByName, ByParty, List, ListLink, NONE};
+use super::seeds::OwnerSeeds;
 use super::void::VoidList;
 use crate::{AgentId, FencingToken, Instant, Mode, Name, NameBuf, OwnerId, RequestId, SecretSeed};
 use hashbrown::HashTable;
@@ -188,6 +189,8 @@ pub(crate) struct LockTable<S> {
     pub(crate) claims: Arena<ClaimDetails>,
     /// The owners that live.
     pub(crate) owners: BTreeMap<OwnerId, u32>,
+    /// The same owners by their seeds.
+    pub(crate) seeds: OwnerSeeds,
     /// The owners that have ended and whose locks are still to be swept.
     pub(crate) ended_owners: BTreeMap<OwnerId, u32>,
     /// The offline locks, found by owner and name.
@@ -210,6 +213,7 @@ impl<S: BuildHasher> LockTable<S> {
             parties: Arena::new(),
             claims: Arena::new(),
             owners: BTreeMap::new(),
+            seeds: OwnerSeeds::default(),
             ended_owners: BTreeMap::new(),
             owned: HashTable::new(),
             held: HeldCounts::default(),
@@ -399,6 +403,7 @@ impl<S: BuildHasher> LockTable<S> {
         let mut all = List::EMPTY;
         if let Some(owner) = &party.owner {
             self.owners.remove(&owner.id);
+            self.seeds.remove(owner.seed, owner.id);
             self.ended_owners.remove(&owner.id);
             all = owner.void.locks;
         }
@@ -424,12 +429,13 @@ impl<S: BuildHasher> LockTable<S> {
     /// numbers.
     pub(crate) fn add_party(&mut self, label: &str, owner: Option<Box<OwnerDetails>>) -> AgentId {
         let serial = self.next_serial();
-        let owner_id = owner.as_ref().map(|owner| owner.id);
+        let owner_of_seed = owner.as_ref().map(|owner| (owner.id, owner.seed));
         let (all, lease, is_remote) = (List::EMPTY, None, false);
         let party = PartySlot { serial, label: label.into(), all, count: 0, lease, owner, is_remote };
         let slot = self.parties.insert(party);
-        if let Some(owner) = owner_id {
+        if let Some((owner, seed)) = owner_of_seed {
             self.owners.insert(owner, slot);
+            self.seeds.insert(seed, owner);
         }
         AgentId { slot, serial }
     }

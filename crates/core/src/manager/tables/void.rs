@@ -98,8 +98,9 @@ impl<S: BuildHasher> LockTable<S> {
         self.make_all_void_but(party, Vec::new());
         self.parties[party].lease = None;
         self.void_list_mut(party).ended = Some(why);
-        let owner = self.owner(party).id;
+        let (owner, seed) = (self.owner(party).id, self.owner(party).seed);
         self.owners.remove(&owner);
+        self.seeds.remove(seed, owner);
         self.ended_owners.insert(owner, party);
     }
 

@@ -1,9 +1,12 @@
-//! The end of a step of a business transaction. The check of its locks and their release are one: no end of
-//! the owner and no steal comes in between.
+//! Commands of owners that check something first, in one with their change.
+//!
+//! The end of a step of a business transaction checks its locks and releases them: no end of the owner and no
+//! steal comes in between. An owner that is opened with an idempotency key is looked for and opened: of
+//! several callers with one key no two open one each.
 
 use std::sync::Arc;
 
-use lockhouse_core::{Command, FencingToken, Name, Now, Outcome, OwnerId, Unlock};
+use lockhouse_core::{Command, FencingToken, Name, NewOwner, Now, Outcome, OwnerId, OwnerView, Unlock};
 
 use crate::engine::bucket::results::{NotAsked, Reply, StepResult};
 use crate::engine::bucket::shared::Shared;
@@ -34,9 +37,46 @@ impl Shared {
         self.await_reply(Ok(reply), is_written).await?;
         Ok(result)
     }
+
+    /// Opens an owner whose seed stands for an idempotency key, or finds the one that was opened with it and
+    /// lives. The outcome is durable once it is returned. None if that one has other terms.
+    pub(crate) async fn open_owner_once(
+        self: &Arc<Self>,
+        new: &NewOwner<'_>,
+    ) -> Result<Option<Outcome>, StoreError> {
+        self.environment.check_store()?;
+        self.remember_runtime();
+        let now = self.environment.clock.stamp();
+        let reply = self.with_housekeeping(|state| state.open_owner_once(now, new));
+        match reply.map_err(|why| self.not_asked(why))? {
+            Some(reply) => self.await_reply(Ok(reply), true).await.map(Some),
+            None => Ok(None),
+        }
+    }
 }
 
 impl State {
+    /// The outcome for the owner of that seed, and when it may be told. None if the owner has other terms.
+    fn open_owner_once(&mut self, now: Now, new: &NewOwner<'_>) -> Result<Option<Reply>, NotAsked> {
+        if self.is_over() {
+            return Err(NotAsked::IsOver);
+        }
+        if self.has_backlog() {
+            return Err(NotAsked::TooMuchWaits);
+        }
+        // An owner whose time is over counts as ended, although its end has not come yet.
+        let known = self.manager.owners_of_seed(new.seed).find(|owner| owner.expires > now.tick());
+        let outcome = match known.map(|owner| (owner.owner, has_terms(&owner, new))) {
+            Some((_, false)) => return Ok(None),
+            Some((owner, true)) => {
+                self.handle(now, Command::Touch { owner });
+                Outcome::OwnerOpened(owner)
+            }
+            None => self.handle(now, Command::OpenOwner(*new)),
+        };
+        self.reply(&Command::OpenOwner(*new), outcome, None).map(Some)
+    }
+
     /// The result of the step, and when it may be told.
     fn end_step(
         &mut self,
@@ -92,3 +132,22 @@ impl State {
         held.is_some_and(|held| token.is_none_or(|token| token == held))
     }
 }
+
+/// Whether the owner was opened with these terms. Its end was counted from the instant of its command, which
+/// is later than the tick at which it began.
+fn has_terms(owner: &OwnerView<'_>, new: &NewOwner<'_>) -> bool {
+    let has_ends = match (owner.ends, new.max_ms) {
+        (None, None) => true,
+        (Some(ends), Some(max_ms)) => {
+            let life_ms = ends.as_millis().saturating_sub(owner.since.as_millis());
+            life_ms.abs_diff(max_ms) <= MAX_LIFE_TOLERANCE_MS
+        }
+        _ => false,
+    };
+    let texts = (owner.label, owner.metadata, owner.ttl_ms);
+    has_ends && texts == (new.label, new.metadata, new.ttl_ms)
+}
+
+/// How much later than its tick a command may come, and how far the calendar may be set unseen, by which a
+/// store has both instants.
+const MAX_LIFE_TOLERANCE_MS: u64 = 1_000;

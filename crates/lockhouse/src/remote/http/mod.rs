@@ -21,12 +21,12 @@
 //! | the connection is cut, before or after the server acts | the answer, to a repeat | carried out once |
 //! | `kill -9` between request and answer of [`lock`](crate::Owner::lock), then a restart | the locks with the same tokens, as already held | held once. A step that fails afterwards leaves them to the next transaction of the owner, or its end |
 //! | the same with [`claim`](crate::Claims::claim) | the same claim with the same token | claimed once, as its number rests on the key, which is durable |
+//! | the same with [`open`](crate::Owners::open) | the same owner with the same secret | opened once, for the same reason |
 //! | the same with [`finalize`](crate::Claims::finalize) | the same assignment | assigned once |
 //! | the same with an end, or by token with a release, an unassign, an undo | done; what a repeat finds gone counts as done by it | what a repeat finds gone stays gone; a token names the lock or the assignment that is meant |
 //! | the same with the [commit](crate::Step::commit) of a step that releases locks | [`OutcomeUnknown`](crate::StoreError::OutcomeUnknown), if the locks are gone then | the commit happened, or the locks were lost before |
 //! | an answer is lost to an unassign without a token, or to a release of locks without the tokens of all | [`OutcomeUnknown`](crate::StoreError::OutcomeUnknown), at once | it happened or not. A repeat could take back a later assignment or lock, so that there is none |
 //! | the server loses its store before it knows | the answer of the next server, to a repeat; or [`OutcomeUnknown`](crate::StoreError::OutcomeUnknown) | it happened or not |
-//! | the same with [`open`](crate::Owners::open) | a second owner | the first one has no locks, and ends by its TTL |
 //! | the server recovers, or its store is full or away | [`Recovering`](crate::LockError::Recovering), [`Unavailable`](crate::StoreError::Unavailable), with when to try again | nothing has happened; after a lost answer that is not said, but waited out |
 //! | the tenant calls too often, or the server has as many connections as it may | the answer to a repeat, after the time that the server names and a little more; beyond the timeout at once [`Unavailable`](crate::StoreError::Unavailable) | carried out once; nothing has happened |
 //! | no server, for the timeout | [`Unavailable`](crate::StoreError::Unavailable) | nothing has happened, as nothing was ever sent |

@@ -110,6 +110,7 @@ impl From<Box<Problem>> for OwnerError {
         match &*problem.code {
             "unknown_owner" => Self::Unknown,
             "unauthorized" => Self::WrongSecret,
+            "idempotency_mismatch" => Self::KeyMismatch,
             "closing" => Self::Closed,
             _ => Self::Store(problem.into()),
         }

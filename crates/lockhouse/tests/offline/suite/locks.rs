@@ -320,6 +320,62 @@ pub(crate) async fn only_the_secret_finds_an_owner_again(ground: impl Ground) {
     assert!(matches!(owners.resume(ada.id(), &secret).await, Err(OwnerError::Unknown)));
 }
 
+pub(crate) async fn an_idempotency_key_gives_the_same_owner_while_it_lives<G: Ground>(ground: G) {
+    let (house, bucket) = ground.bucket().await;
+    let owners = bucket.owners();
+    let open = |owners: &Owners, key: &str| owners.open("Ada", 20 * MINUTE).idempotency_key(key);
+    let first = open(&owners, "k1").max_life(60 * MINUTE).metadata("m").await.unwrap();
+    let is_first = |again: Owner| assert_eq!((again.id(), again.secret()), (first.id(), first.secret()));
+    is_first(open(&owners, "k1").max_life(60 * MINUTE).metadata("m").await.unwrap());
+    let others = [open(&owners, "k2").await.unwrap(), owners.open("Ada", 20 * MINUTE).await.unwrap()];
+    assert!(others.iter().all(|other| other.id() != first.id() && other.secret() != first.secret()));
+    for key in ["", "a b", "é", &"k".repeat(256)] {
+        let refused = open(&owners, key).await.unwrap_err();
+        assert!(
+            matches!(&refused, OwnerError::Quota(quota) if quota.field == "idempotency_key"),
+            "{refused}"
+        );
+    }
+    if G::KEEPS {
+        drop((owners, bucket));
+        kill(house).await;
+        let (_house, bucket) = ground.bucket().await;
+        let owners = bucket.owners();
+        is_first(open(&owners, "k1").max_life(60 * MINUTE).metadata("m").await.unwrap());
+        refuses_other_terms(&owners).await;
+    } else {
+        refuses_other_terms(&owners).await;
+    }
+}
+
+/// The key `k1` stands for an owner of other terms than each of these.
+async fn refuses_other_terms(owners: &Owners) {
+    let (ttl, life) = (20 * MINUTE, 60 * MINUTE);
+    for new in [
+        owners.open("Bob", ttl).max_life(life).metadata("m"),
+        owners.open("Ada", ttl + MINUTE).max_life(life).metadata("m"),
+        owners.open("Ada", ttl).max_life(life + MINUTE).metadata("m"),
+        owners.open("Ada", ttl).metadata("m"),
+        owners.open("Ada", ttl).max_life(life),
+    ] {
+        assert_eq!(new.idempotency_key("k1").await.unwrap_err(), OwnerError::KeyMismatch);
+    }
+}
+
+pub(crate) async fn of_many_who_open_with_one_key_all_get_one_owner(ground: impl Ground) {
+    let (_house, bucket) = ground.bucket().await;
+    let opening = (0..16).map(|_| {
+        let open = bucket.owners().open("Ada", 20 * MINUTE).idempotency_key("k");
+        tokio::spawn(open.into_future())
+    });
+    let mut opened = Vec::new();
+    for opening in opening.collect::<Vec<_>>() {
+        opened.push(opening.await.unwrap().unwrap().id());
+    }
+    opened.dedup();
+    assert_eq!(opened.len(), 1, "{opened:?}");
+}
+
 pub(crate) async fn web_locks_and_offline_locks_keep_each_other_out(ground: impl Ground) {
     let (_house, bucket) = ground.bucket().await;
     let (ada, _) = two(&bucket.owners()).await;

@@ -29,6 +29,8 @@ macro_rules! behaviours {
                 of_many_who_ask_at_once_exactly_one_wins_each_round
                 records_asked_for_in_opposite_order_end_in_a_refusal_and_never_in_a_wait
                 only_the_secret_finds_an_owner_again
+                an_idempotency_key_gives_the_same_owner_while_it_lives
+                of_many_who_open_with_one_key_all_get_one_owner
                 web_locks_and_offline_locks_keep_each_other_out
                 refusals_leave_nothing_behind
                 owners_and_locks_outlive_a_restart_with_growing_tokens

@@ -15,7 +15,13 @@ use crate::http::request::decode::ApiResult;
 use crate::limits::block_in_place_if_large;
 use crate::state::AppState;
 
-pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner) -> ApiResult<OpenedOwner> {
+/// `found_by`: the caller, and the key by which it finds the owner again.
+pub(crate) async fn open_owner(
+    state: &AppState,
+    key: &BucketKey,
+    new: &NewOwner,
+    found_by: Option<(&str, &str)>,
+) -> ApiResult<OpenedOwner> {
     let (ttl, max_life) = (Duration::from_millis(new.ttl_ms), new.max_ms.map(Duration::from_millis));
     let bucket = bucket(state, key)?;
     let mut opening = bucket.owners().open(&*new.label, ttl);
@@ -24,6 +30,9 @@ pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner
     }
     if let Some(metadata) = &new.metadata {
         opening = opening.metadata(&**metadata);
+    }
+    if let Some((caller, key)) = found_by {
+        opening = opening.idempotency_key_of(caller, key);
     }
     let begun = SystemTime::now();
     let owner = opening.await?;

@@ -16,13 +16,16 @@ use crate::http::dto::JsonAnswer;
 use crate::http::request::asker::Bearer;
 use crate::http::request::body::{JsonBody, NoBody};
 use crate::http::request::decode::ApiResult;
+use crate::http::request::headers::GivenKey;
 use crate::http::request::path::{InBucket, OfOwner};
 use crate::http::route::BASE;
 use crate::state::AppState;
 
 /// Begin an owner
 ///
-/// An owner stands for a session or a business transaction. Nothing is locked yet.
+/// An owner stands for a session or a business transaction. Nothing is locked yet. With an `Idempotency-Key`,
+/// opening again is answered to the same caller with the same owner while it lives, even over a restart of
+/// the server.
 #[utoipa::path(
     post, context_path = BASE, path = "/owners", tag = "owners", operation_id = "openOwner", request_body = NewOwner,
     responses(
@@ -33,10 +36,13 @@ use crate::state::AppState;
 )]
 pub(crate) async fn open(
     State(state): State<Arc<AppState>>,
+    caller: Caller,
     InBucket(bucket): InBucket,
+    GivenKey(key): GivenKey,
     JsonBody(new): JsonBody<NewOwner>,
 ) -> ApiResult<(StatusCode, [(HeaderName, String); 1], Json<OpenedOwner>)> {
-    let opened = calls::open_owner(&state, &bucket, &new).await?;
+    let found_by = key.as_deref().map(|key| (caller.identity.caller(), key));
+    let opened = calls::open_owner(&state, &bucket, &new, found_by).await?;
     // Relative to the path of the request, which a proxy may have shortened.
     let location = format!("owners/{}", opened.owner);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(opened)))

@@ -17,6 +17,12 @@ impl Problem {
     pub(crate) fn unknown_owner() -> Box<Self> {
         Self::new(Code::UnknownOwner, "there is no such owner, or it has ended")
     }
+
+    /// The key has stood for another request.
+    pub(crate) fn idempotency_mismatch() -> Box<Self> {
+        let rule = "a new key for a request with another query or body";
+        Self::field(Code::IdempotencyMismatch, "Idempotency-Key", rule)
+    }
 }
 
 /// A bucket that moves from one node to another.
@@ -70,6 +76,7 @@ impl From<OwnerError> for Box<Problem> {
         match error {
             OwnerError::Unknown => Problem::unknown_owner(),
             OwnerError::WrongSecret => Problem::unauthorized(),
+            OwnerError::KeyMismatch => Problem::idempotency_mismatch(),
             OwnerError::Closed => closing(),
             OwnerError::Quota(quota) => of_quota(&quota),
             OwnerError::Store(error) => error.into(),
