@@ -24,7 +24,8 @@ use super::exit::{FAILURE, Failure, complain};
 /// List who holds and who waits.
 ///
 /// Everyone who may connect to a bucket sees all of it. The list may be out of date by the time you read it.
-/// In the first moments after a restart a lock is missing until its holder has come back.
+/// In the first moments after a restart a lock is missing until its holder has come back, which a line on
+/// stderr says then.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -64,6 +65,7 @@ impl Ls {
             self.watch(&connection).await
         } else {
             let snapshot = connection.query(None).await.map_err(|error| Failure::new(FAILURE, error))?;
+            warn_of_recovery(&connection);
             let rows = rows(connection.bucket(), snapshot);
             if self.json { print(&[json_array(&rows)]) } else { print(&table(&rows, connection.bucket())) }
         };
@@ -83,18 +85,24 @@ impl Ls {
         let mut older = tokio::time::interval(AGE_SHOWN);
         let mut reader_gone = pin!(reader_gone());
         let shows_age = !self.json && io::stdout().is_terminal();
+        if self.json {
+            warn_of_recovery(connection);
+        }
         loop {
             let snapshot = tokio::select! {
                 snapshot = watch.next() => snapshot?,
                 _ = older.tick(), if shows_age && !shown.is_empty() => {
                     clear_screen()?;
+                    warn_of_recovery(connection);
                     print(&table(&shown, connection.bucket()))?;
                     continue;
                 }
                 () = &mut reader_gone => return Ok(()),
                 Ok(()) = state.changed() => {
-                    if *state.borrow_and_update() == ConnectionState::Lost {
-                        complain("the connection is lost; connecting again");
+                    match *state.borrow_and_update() {
+                        ConnectionState::Lost => complain("the connection is lost; connecting again"),
+                        ConnectionState::Open if self.json => warn_of_recovery(connection),
+                        _ => {}
                     }
                     continue;
                 }
@@ -104,10 +112,22 @@ impl Ls {
                 print(&changes(&shown, &rows).iter().map(json).collect::<Vec<_>>())?;
             } else if rows != shown || shown.is_empty() {
                 clear_screen()?;
+                warn_of_recovery(connection);
                 print(&table(&rows, connection.bucket()))?;
             }
             shown = rows;
         }
+    }
+}
+
+/// Says on stderr that the list may be short, if the server still waits for holders from before its restart.
+fn warn_of_recovery(connection: &Connection) {
+    let left = connection.recovers_for();
+    if !left.is_zero() {
+        let left = duration::whole_seconds(left);
+        complain(format_args!(
+            "the server has restarted, and waits up to {left} for holders from before: their locks may be missing"
+        ));
     }
 }
 

@@ -167,6 +167,35 @@ fn a_port_that_speaks_tls_says_so() {
 }
 
 #[test]
+fn while_the_server_waits_for_holders_from_before_ls_says_that_locks_may_be_missing() {
+    let mut server = ServerProcess::with_file("20s");
+    let mut held = holder(&server, "n", "read _");
+    // The holder does not come back, and the server does not know that.
+    signal(&held, Signal::STOP);
+    server.restart();
+    for arguments in [&["ls"][..], &["ls", "--json"]] {
+        let output = lockhouse(&server, arguments).output().unwrap();
+        assert_eq!(code(&output), 0, "{output:?}");
+        let said = stderr(&output);
+        let left = said.strip_prefix("lockhouse: the server has restarted, and waits up to ").unwrap();
+        let rest = left.trim_start_matches(|c: char| c.is_ascii_digit());
+        assert_eq!(rest, " s for holders from before: their locks may be missing\n");
+    }
+    let mut watch = lockhouse(&server, &["ls", "--watch", "--json"]).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("their locks may be missing"));
+    let mut waiter = lockhouse(&server, &["run", "n", "--", "true"]).spawn().unwrap();
+    let mut lines = BufReader::new(waiter.stderr.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    assert!(line.contains("\"n\": the server has restarted, and waits up to "), "{line}");
+    assert!(line.ends_with(" s for holders from before; place 1 of 1"), "{line}");
+    for child in [&mut watch, &mut waiter, &mut held] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
 fn a_claim_or_an_owner_whose_answer_cannot_be_written_is_given_back() {
     let server = ServerProcess::start("10s");
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();

@@ -12,6 +12,11 @@ pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Rounded up, for what is still to come.
+pub(crate) fn whole_seconds(length: Duration) -> String {
+    format!("{} s", length.as_secs_f64().ceil())
+}
+
 /// In its largest whole unit.
 pub(crate) fn age(length: Duration) -> String {
     match length.as_secs() {

@@ -65,7 +65,7 @@ impl<'a> QueueLine<'a> {
         match &mut self.medium {
             Medium::Terminal(terminal) => {
                 terminal.look(self.connection, self.name).await;
-                if let Some(situation) = terminal.situation(self.label) {
+                if let Some(situation) = terminal.situation(self.label, self.connection.recovers_for()) {
                     rewrite(&line(self.name, &situation));
                 }
             }
@@ -73,8 +73,9 @@ impl<'a> QueueLine<'a> {
             Medium::Log(is_written) => {
                 let snapshot = self.connection.query(Some(self.name)).await;
                 *is_written = true;
+                let recovery = self.connection.recovers_for();
                 let situation = match snapshot {
-                    Ok(snapshot) => situation(&snapshot, self.label, SystemTime::now()),
+                    Ok(snapshot) => situation(&snapshot, self.label, SystemTime::now(), recovery),
                     Err(error) => error.to_string(),
                 };
                 complain(line(self.name, &situation));
@@ -95,11 +96,11 @@ impl Terminal {
         }
     }
 
-    fn situation(&self, label: &str) -> Option<String> {
+    fn situation(&self, label: &str, recovery: Duration) -> Option<String> {
         match (&self.latest, *self.state.borrow()) {
             (_, ConnectionState::Lost) => Some("the connection is lost; connecting again".to_owned()),
             _ if let Some(trouble) = &self.trouble => Some(trouble.to_string()),
-            (Some(snapshot), _) => Some(situation(snapshot, label, SystemTime::now())),
+            (Some(snapshot), _) => Some(situation(snapshot, label, SystemTime::now(), recovery)),
             (None, _) => None,
         }
     }
@@ -154,10 +155,15 @@ fn cut(line: &str, columns: usize) -> String {
     shown.chain(['…']).collect()
 }
 
-/// The holder of the lock, and the place of this command in the queue.
-fn situation(snapshot: &Snapshot, label: &str, now: SystemTime) -> String {
+/// The holder of the lock, and the place of this command in the queue. While the bucket recovers, a lock
+/// without a holder may have one from before the restart that has not come back yet.
+fn situation(snapshot: &Snapshot, label: &str, now: SystemTime, recovery: Duration) -> String {
     let queued = snapshot.pending.len();
     let holders = match &*snapshot.held {
+        [] if !recovery.is_zero() => {
+            let left = duration::whole_seconds(recovery);
+            format!("the server has restarted, and waits up to {left} for holders from before")
+        }
         [] => "nobody holds it".to_owned(),
         [first] => format!("held by {}", holder(first, now)),
         [first, more @ ..] => format!("held by {} and {} more", holder(first, now), more.len()),
@@ -212,11 +218,25 @@ mod tests {
         let pending =
             vec![entry("bob", LockState::Pending { place: 1 }), entry("me", LockState::Pending { place: 2 })];
         let mut snapshot = Snapshot { held, pending };
-        assert_eq!(situation(&snapshot, "me", now), "held by \"ann\" for 1m; place 2 of 2");
-        assert_eq!(situation(&snapshot, "not listed yet", now), "held by \"ann\" for 1m; 2 waiting");
+        let shown = |snapshot: &Snapshot, label: &str| situation(snapshot, label, now, Duration::ZERO);
+        assert_eq!(shown(&snapshot, "me"), "held by \"ann\" for 1m; place 2 of 2");
+        assert_eq!(shown(&snapshot, "not listed yet"), "held by \"ann\" for 1m; 2 waiting");
         snapshot.pending.push(entry("me", LockState::Pending { place: 3 }));
-        assert_eq!(situation(&snapshot, "me", now), "held by \"ann\" for 1m; 3 waiting");
+        assert_eq!(shown(&snapshot, "me"), "held by \"ann\" for 1m; 3 waiting");
         snapshot.held.push(entry("eve", LockState::Held(FencingToken::new(2))));
-        assert_eq!(situation(&snapshot, "bob", now), "held by \"ann\" for 1m and 1 more; place 1 of 3");
+        assert_eq!(shown(&snapshot, "bob"), "held by \"ann\" for 1m and 1 more; place 1 of 3");
+    }
+
+    #[test]
+    fn while_the_bucket_recovers_the_line_says_whom_the_server_waits_for() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(75);
+        let pending = vec![entry("me", LockState::Pending { place: 1 })];
+        let mut snapshot = Snapshot { held: Vec::new(), pending };
+        let shown = |snapshot: &Snapshot, ms| situation(snapshot, "me", now, Duration::from_millis(ms));
+        let line = "the server has restarted, and waits up to 8 s for holders from before; place 1 of 1";
+        assert_eq!(shown(&snapshot, 7_001), line);
+        assert_eq!(shown(&snapshot, 0), "nobody holds it; place 1 of 1");
+        snapshot.held.push(entry("ann", LockState::Held(FencingToken::new(1))));
+        assert_eq!(shown(&snapshot, 7_001), "held by \"ann\" for 1m; place 1 of 1");
     }
 }
