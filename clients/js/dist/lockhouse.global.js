@@ -1433,16 +1433,16 @@
       this.#lastFatal = "";
       socket.onopen = () => this.#openSession(socket);
       socket.onmessage = (event) => this.#receive(event.data);
-      socket.onerror = () => {
-      };
+      socket.onerror = this.#dialer.erred;
       socket.onclose = (event) => this.#closed(event.code);
       const patienceMs = this.#dialer.patienceMs(this.#urgentMs);
       this.#dialTimer = setQuietTimeout(() => this.#notAnswered(patienceMs), patienceMs);
     }
     #notAnswered(patienceMs) {
-      this.#dialer.failed();
+      const why = `no answer within ${patienceMs} ms`;
+      this.#dialer.failed(why);
       this.#lose();
-      this.#reportUnreachable(`no answer within ${patienceMs} ms`);
+      this.#reportUnreachable(why);
     }
     /** The heartbeat, if locks are to be reclaimed. */
     get #urgentMs() {
@@ -1608,14 +1608,15 @@
         this.#denied(code);
         return;
       }
-      this.#dialer.failed();
+      const why = this.#dialer.explained(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+      this.#dialer.failed(why);
       if (code === CLOSE_LEASE_EXPIRED) this.#end("expired");
       else if (CLOSES_OF_DENIED.has(code)) this.#end("denied");
       else if (CLOSES_OF_ENDED.has(code)) this.#end("terminated");
       else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
         this.#end("terminated", refusedByServer(code, this.#lastFatal));
       this.#reconnect();
-      this.#reportUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+      this.#reportUnreachable(why);
     }
     /**
      * The server takes no such key. To try again with the same one would be in vain. Another one is asked for
@@ -1802,6 +1803,7 @@
   var LONGEST_TIMEOUT_MS2 = 2 ** 31 - 1;
   var Agent = class {
     #clientId;
+    #dialer;
     #session;
     /** The notices of the present session, to be obeyed; forgotten with the session. */
     #tasks = new TaskQueue((notice) => {
@@ -1823,6 +1825,7 @@
     #isJoined = false;
     constructor(clientId, dialer, keys, user) {
       this.#clientId = clientId;
+      this.#dialer = dialer;
       this.#user = user;
       this.#session = new Session(dialer, keys, {
         begun: () => this.#begin(),
@@ -1840,6 +1843,11 @@
     /** The session, to be opened, put to sleep and woken. */
     get session() {
       return this.#session;
+    }
+    /** What keeps every request from being granted, if that is known. */
+    get #whyNot() {
+      const { isRecovering } = this.#session;
+      return this.#dialer.trouble ?? (isRecovering ? "the server still waits for the holders from before its restart" : void 0);
     }
     /** Requests a lock: https://w3c.github.io/web-locks/#request-a-lock */
     request(ask) {
@@ -1923,7 +1931,7 @@
       const { signal, loss, timeout } = request.ask;
       const forget = signal && addAbortAlgorithm(signal, () => this.#withdraw(request, signal.reason));
       const forgetLoss = loss && addAbortAlgorithm(loss, () => this.#withdraw(request, loss.reason));
-      const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS2 ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#session.isRecovering)), timeout);
+      const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS2 ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#whyNot)), timeout);
       request.unwatch = () => {
         forget?.();
         forgetLoss?.();
@@ -2214,9 +2222,9 @@
   function endOf({ name, mode, steal, ifAvailable }, error) {
     return { name, mode, steal, ifAvailable, error };
   }
-  function timedOut(ask, isRecovering) {
-    const why = isRecovering ? "; the server still waits for the holders from before its restart" : "";
-    return domError("TimeoutError", `The lock was not granted within ${ask.timeout} ms${why}.`);
+  function timedOut(ask, why) {
+    const because = why === void 0 ? "" : `; ${why}`;
+    return domError("TimeoutError", `The lock was not granted within ${ask.timeout} ms${because}.`);
   }
   function outcomeUnknown(ask) {
     const name = JSON.stringify(ask.name.slice(0, 64));
@@ -2737,6 +2745,7 @@
       let isSent = false;
       let response;
       let body;
+      const address = bucketUrl(endpoint, this.#bucket);
       const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
       const timer = setTimeout(() => controller.abort(), limitMs);
       const forget = cancel.oncancel(() => controller.abort());
@@ -2744,7 +2753,7 @@
         const key = await beforeAbort(this.#keys.now(), controller.signal);
         const headers = key === void 0 ? init.headers : { ...init.headers, "Lockhouse-Key": key };
         isSent = true;
-        response = await fetch(`${bucketUrl(endpoint, this.#bucket)}/${path}`, {
+        response = await fetch(`${address}/${path}`, {
           ...init,
           headers,
           signal: controller.signal
@@ -2757,9 +2766,11 @@
         const missing = isSent ? "answer" : "key";
         const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : shownCause(cause);
         if (isQuestion || !isSent || !hadConnection(cause)) {
-          return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
+          const message2 = `The lock server at ${new URL(address).origin} cannot be reached: ${why}`;
+          return new UnreachableError("unreachable", 0, message2, { cause });
         }
-        const message = `It is unknown whether it happened, as the answer of the lock server was lost: ${why}`;
+        const server = `the lock server at ${new URL(address).origin}`;
+        const message = `It is unknown whether it happened, as the answer of ${server} was lost: ${why}`;
         return new OutcomeUnknownError("outcome_unknown", 0, message, void 0, { cause });
       } finally {
         clearTimeout(timer);
@@ -2822,8 +2833,10 @@
     return !isNone && !HANDSHAKE.test(String(code));
   }
   function shownCause(error) {
-    const { message } = behind(error);
-    return typeof message === "string" && message !== "" ? `${String(error)} (${message})` : String(error);
+    const { message, errors, code } = behind(error);
+    const each = Array.isArray(errors) ? errors.map((one) => one.message) : [];
+    const why = [message, each.join(", "), code].find((text2) => typeof text2 === "string" && text2 !== "");
+    return why === void 0 ? String(error) : `${String(error)} (${String(why)})`;
   }
   function beforeAbort(value, signal) {
     if (!(value instanceof Promise)) return value;
@@ -3650,6 +3663,9 @@
     #open;
     #backoff = new Backoff();
     #latest;
+    /** The error of the latest connection, as the platform reports it. Browsers report none. */
+    #error = "";
+    #trouble;
     /** The attempts that are left of this round. */
     #left = 0;
     /** The rounds since there was a connection, with this one. */
@@ -3667,15 +3683,30 @@
         this.#rounds += 1;
       }
       this.#left -= 1;
+      this.#error = "";
       this.#latest = this.#endpoints.current;
       return this.#open(this.#latest);
     };
+    /** The latest connection has an error, which comes before its close. */
+    erred = ({ message }) => {
+      if (typeof message === "string") this.#error = message;
+    };
+    /** The close of the latest connection, with its error. */
+    explained(close) {
+      return this.#error === "" ? close : `${this.#error}, ${close}`;
+    }
     /** The latest attempt is of no use, or its connection has broken: the next one goes elsewhere. */
-    failed() {
+    failed(why) {
+      if (why !== void 0) this.#trouble = `cannot connect to ${this.#endpoints} (${why})`;
       this.#endpoints.failed(this.#latest);
+    }
+    /** Why there is no connection; undefined while there is one, and before the first attempt has failed. */
+    get trouble() {
+      return this.#trouble;
     }
     /** There is a connection. Once it breaks, a pause comes first, so that a crowd does not move as one. */
     connected() {
+      this.#trouble = void 0;
       this.#left = 0;
       this.#rounds = 0;
     }

@@ -91,6 +91,7 @@ const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
  */
 export class Agent {
   readonly #clientId: string;
+  readonly #dialer: Dialer;
   readonly #session: Session;
   /** The notices of the present session, to be obeyed; forgotten with the session. */
   readonly #tasks = new TaskQueue<Notice>((notice) => {
@@ -113,6 +114,7 @@ export class Agent {
 
   constructor(clientId: string, dialer: Dialer, keys: Keys, user: AgentUser) {
     this.#clientId = clientId;
+    this.#dialer = dialer;
     this.#user = user;
     this.#session = new Session(dialer, keys, {
       begun: () => this.#begin(),
@@ -131,6 +133,15 @@ export class Agent {
   /** The session, to be opened, put to sleep and woken. */
   get session(): Session {
     return this.#session;
+  }
+
+  /** What keeps every request from being granted, if that is known. */
+  get #whyNot(): string | undefined {
+    const { isRecovering } = this.#session;
+    return (
+      this.#dialer.trouble ??
+      (isRecovering ? 'the server still waits for the holders from before its restart' : undefined)
+    );
   }
 
   /** Requests a lock: https://w3c.github.io/web-locks/#request-a-lock */
@@ -225,7 +236,7 @@ export class Agent {
     const timer =
       timeout === undefined || timeout > LONGEST_TIMEOUT_MS
         ? undefined
-        : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#session.isRecovering)), timeout);
+        : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#whyNot)), timeout);
     request.unwatch = () => {
       forget?.();
       forgetLoss?.();
@@ -549,9 +560,9 @@ function endOf({ name, mode, steal, ifAvailable }: Ask, error: unknown): object 
   return { name, mode, steal, ifAvailable, error };
 }
 
-function timedOut(ask: Ask, isRecovering: boolean): DOMException {
-  const why = isRecovering ? '; the server still waits for the holders from before its restart' : '';
-  return domError('TimeoutError', `The lock was not granted within ${ask.timeout} ms${why}.`);
+function timedOut(ask: Ask, why: string | undefined): DOMException {
+  const because = why === undefined ? '' : `; ${why}`;
+  return domError('TimeoutError', `The lock was not granted within ${ask.timeout} ms${because}.`);
 }
 
 function outcomeUnknown(ask: Ask): DOMException {

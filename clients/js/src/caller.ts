@@ -183,6 +183,7 @@ export class Caller {
     let isSent = false;
     let response: ResponseLike;
     let body: ProblemBody;
+    const address = bucketUrl(endpoint, this.#bucket);
     const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
     const timer = setTimeout(() => controller.abort(), limitMs);
     const forget = cancel.oncancel(() => controller.abort());
@@ -190,7 +191,7 @@ export class Caller {
       const key = await beforeAbort(this.#keys.now(), controller.signal);
       const headers = key === undefined ? init.headers : { ...init.headers, 'Lockhouse-Key': key };
       isSent = true;
-      response = await fetch(`${bucketUrl(endpoint, this.#bucket)}/${path}`, {
+      response = await fetch(`${address}/${path}`, {
         ...init,
         headers,
         signal: controller.signal,
@@ -203,9 +204,11 @@ export class Caller {
       const missing = isSent ? 'answer' : 'key';
       const why = controller.signal.aborted ? `no ${missing} within ${Math.round(limitMs)} ms` : shownCause(cause);
       if (isQuestion || !isSent || !hadConnection(cause)) {
-        return new UnreachableError('unreachable', 0, `The lock server cannot be reached: ${why}`, { cause });
+        const message = `The lock server at ${new URL(address).origin} cannot be reached: ${why}`;
+        return new UnreachableError('unreachable', 0, message, { cause });
       }
-      const message = `It is unknown whether it happened, as the answer of the lock server was lost: ${why}`;
+      const server = `the lock server at ${new URL(address).origin}`;
+      const message = `It is unknown whether it happened, as the answer of ${server} was lost: ${why}`;
       return new OutcomeUnknownError('outcome_unknown', 0, message, undefined, { cause });
     } finally {
       clearTimeout(timer);
@@ -270,7 +273,7 @@ const BAD_PORT = 'bad port';
 const HANDSHAKE = /^(ERR_SSL_|ERR_TLS_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_)/;
 
 /** What lies behind an error of fetch, where that is told: browsers tell nothing. */
-function behind(error: unknown): { code?: unknown; syscall?: unknown; message?: unknown } {
+function behind(error: unknown): { code?: unknown; syscall?: unknown; message?: unknown; errors?: unknown } {
   const { cause } = error instanceof Error ? error : {};
   return typeof cause === 'object' && cause !== null ? cause : {};
 }
@@ -284,8 +287,11 @@ function hadConnection(error: unknown): boolean {
 
 /** An error of fetch with what lies behind it. */
 function shownCause(error: unknown): string {
-  const { message } = behind(error);
-  return typeof message === 'string' && message !== '' ? `${String(error)} (${message})` : String(error);
+  const { message, errors, code } = behind(error);
+  // Node has one error for each address of the host, and no message for all of them.
+  const each = Array.isArray(errors) ? errors.map((one: { readonly message?: unknown }) => one.message) : [];
+  const why = [message, each.join(', '), code].find((text) => typeof text === 'string' && text !== '');
+  return why === undefined ? String(error) : `${String(error)} (${String(why)})`;
 }
 
 /** What it comes to; rejects once the signal is aborted. */

@@ -19,6 +19,9 @@ export class Dialer {
   readonly #open: (endpoint: Endpoint) => WebSocketLike;
   readonly #backoff = new Backoff();
   #latest: Endpoint;
+  /** The error of the latest connection, as the platform reports it. Browsers report none. */
+  #error = '';
+  #trouble: string | undefined;
   /** The attempts that are left of this round. */
   #left = 0;
   /** The rounds since there was a connection, with this one. */
@@ -38,17 +41,35 @@ export class Dialer {
       this.#rounds += 1;
     }
     this.#left -= 1;
+    this.#error = '';
     this.#latest = this.#endpoints.current;
     return this.#open(this.#latest);
   };
 
+  /** The latest connection has an error, which comes before its close. */
+  readonly erred = ({ message }: { readonly message?: unknown }): void => {
+    if (typeof message === 'string') this.#error = message;
+  };
+
+  /** The close of the latest connection, with its error. */
+  explained(close: string): string {
+    return this.#error === '' ? close : `${this.#error}, ${close}`;
+  }
+
   /** The latest attempt is of no use, or its connection has broken: the next one goes elsewhere. */
-  failed(): void {
+  failed(why?: string): void {
+    if (why !== undefined) this.#trouble = `cannot connect to ${this.#endpoints} (${why})`;
     this.#endpoints.failed(this.#latest);
+  }
+
+  /** Why there is no connection; undefined while there is one, and before the first attempt has failed. */
+  get trouble(): string | undefined {
+    return this.#trouble;
   }
 
   /** There is a connection. Once it breaks, a pause comes first, so that a crowd does not move as one. */
   connected(): void {
+    this.#trouble = undefined;
     this.#left = 0;
     this.#rounds = 0;
   }

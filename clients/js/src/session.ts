@@ -272,16 +272,17 @@ export class Session {
     this.#lastFatal = '';
     socket.onopen = () => this.#openSession(socket);
     socket.onmessage = (event: { readonly data: unknown }) => this.#receive(event.data);
-    socket.onerror = () => {};
+    socket.onerror = this.#dialer.erred;
     socket.onclose = (event: { readonly code: number }) => this.#closed(event.code);
     const patienceMs = this.#dialer.patienceMs(this.#urgentMs);
     this.#dialTimer = setQuietTimeout(() => this.#notAnswered(patienceMs), patienceMs);
   }
 
   #notAnswered(patienceMs: number): void {
-    this.#dialer.failed();
+    const why = `no answer within ${patienceMs} ms`;
+    this.#dialer.failed(why);
     this.#lose();
-    this.#reportUnreachable(`no answer within ${patienceMs} ms`);
+    this.#reportUnreachable(why);
   }
 
   /** The heartbeat, if locks are to be reclaimed. */
@@ -467,14 +468,15 @@ export class Session {
       this.#denied(code);
       return;
     }
-    this.#dialer.failed();
+    const why = this.#dialer.explained(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+    this.#dialer.failed(why);
     if (code === CLOSE_LEASE_EXPIRED) this.#end('expired');
     else if (CLOSES_OF_DENIED.has(code)) this.#end('denied');
     else if (CLOSES_OF_ENDED.has(code)) this.#end('terminated');
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end('terminated', refusedByServer(code, this.#lastFatal));
     this.#reconnect();
-    this.#reportUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+    this.#reportUnreachable(why);
   }
 
   /**

@@ -438,6 +438,22 @@ describe('the error for a problem', () => {
     await assert.rejects(question, { name: 'UnreachableError', code: 'unreachable', cause });
   });
 
+  test('of a server that is absent names its address and the reason', async (t) => {
+    for (const [behind, reason] of [
+      [new Error('connect ECONNREFUSED 127.0.0.1:7420'), 'connect ECONNREFUSED 127.0.0.1:7420'],
+      [
+        new AggregateError([new Error('refused by ::1'), new Error('refused by 127.0.0.1')]),
+        'refused by ::1, refused by 127.0.0.1',
+      ],
+      [Object.assign(new Error(''), { code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
+    ]) {
+      const cause = new TypeError('fetch failed', { cause: Object.assign(behind, { code: 'ECONNREFUSED' }) });
+      const { client, origin } = await scriptedApi(t, { fetch: () => Promise.reject(cause) });
+      const message = `The lock server at ${origin} cannot be reached: TypeError: fetch failed (${reason})`;
+      await assert.rejects(claim(client, { timeout: 1 }), { name: 'UnreachableError', message, cause });
+    }
+  });
+
   test('of a port to which fetch never connects fails at once, and says why', async (t) => {
     const cause = new TypeError('fetch failed', { cause: new Error('bad port') });
     let calls = 0;

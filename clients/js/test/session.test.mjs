@@ -79,6 +79,26 @@ describe('opening', () => {
     ]);
   });
 
+  test('the warning has what the platform says of a server that is absent', async (t) => {
+    const { peer, warnings } = start(t);
+    (await peer.connection()).fail('connect ECONNREFUSED 127.0.0.1:7420');
+    await peer.connection();
+    assert.match(warnings[0], /\(connect ECONNREFUSED 127\.0\.0\.1:7420, close code 1006\); trying again/);
+  });
+
+  test('a request that times out without a connection says so, and why there is none', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { peer, locks } = start(t);
+    const request = locks.request('a', { timeout: 50 }, () => {});
+    (await peer.connection()).fail('connect ECONNREFUSED 127.0.0.1:7420');
+    t.mock.timers.tick(50);
+    await assert.rejects(request, {
+      name: 'TimeoutError',
+      message:
+        'The lock was not granted within 50 ms; cannot connect to ws://peer.example/v1/ws (connect ECONNREFUSED 127.0.0.1:7420, close code 1006).',
+    });
+  });
+
   test('the warning has what the server said when it refused', async (t) => {
     const { peer, warnings } = start(t);
     const server = await peer.connection();

@@ -14,8 +14,16 @@ export declare class Dialer {
     constructor(endpoints: Endpoints, open: (endpoint: Endpoint) => WebSocketLike);
     /** Begins a connection. */
     readonly dial: () => WebSocketLike;
+    /** The latest connection has an error, which comes before its close. */
+    readonly erred: ({ message }: {
+        readonly message?: unknown;
+    }) => void;
+    /** The close of the latest connection, with its error. */
+    explained(close: string): string;
     /** The latest attempt is of no use, or its connection has broken: the next one goes elsewhere. */
-    failed(): void;
+    failed(why?: string): void;
+    /** Why there is no connection; undefined while there is one, and before the first attempt has failed. */
+    get trouble(): string | undefined;
     /** There is a connection. Once it breaks, a pause comes first, so that a crowd does not move as one. */
     connected(): void;
     /** The connection has proved good. */

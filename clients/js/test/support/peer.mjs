@@ -64,6 +64,12 @@ class Connection {
     this.send({ ...WELCOME, ...fields });
   }
 
+  /** Fails, as a connection that is never made: where the platform says why, with that error. */
+  fail(message) {
+    this.socket.onerror?.(message === undefined ? {} : { message });
+    this.cut();
+  }
+
   /** Breaks the connection, as a lost network does. */
   cut(code = 1006) {
     this.socket.onclose?.({ code });
