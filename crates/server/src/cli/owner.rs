@@ -84,18 +84,12 @@ pub(super) const SECRET_RULE: &str = "--secret, --secret-file or LOCKHOUSE_OWNER
 /// The owner that a command acts for.
 #[derive(Debug, Args)]
 pub(super) struct Whose {
-    /// The id of the owner
+    /// The id of the owner, which `lockhouse owner open` prints
     #[arg(long, value_name = "ID", env = "LOCKHOUSE_OWNER")]
-    owner: String,
+    owner: Option<String>,
 
-    /// The secret of the owner
-    #[arg(
-        long,
-        value_name = "SECRET",
-        env = "LOCKHOUSE_OWNER_SECRET",
-        hide_env_values = true,
-        required_unless_present = "secret_file"
-    )]
+    /// The secret of the owner, which `lockhouse owner open` prints
+    #[arg(long, value_name = "SECRET", env = "LOCKHOUSE_OWNER_SECRET", hide_env_values = true)]
     secret: Option<String>,
 
     /// A file with the secret of the owner, or - for stdin; it goes before --secret
@@ -103,12 +97,16 @@ pub(super) struct Whose {
     secret_file: Option<SecretFile>,
 }
 
+/// What to do without an owner, or without its secret.
+const NO_OWNER: &str = "an owner is needed, and its secret: open one with \"lockhouse owner open LABEL\", which prints both, and export them as LOCKHOUSE_OWNER and LOCKHOUSE_OWNER_SECRET, or name them with --owner and --secret or --secret-file";
+
 impl Whose {
     /// A wrong value is not shown: it may be a secret in the wrong place.
     pub(super) fn owner(&self) -> Result<&str, Failure> {
-        let is_id = self.owner.bytes().all(|byte| byte.is_ascii_digit()) && !self.owner.starts_with('0');
-        if is_id && (1..=16).contains(&self.owner.len()) {
-            return Ok(&self.owner);
+        let Some(owner) = &self.owner else { return Err(Failure::new(USAGE, NO_OWNER)) };
+        let is_id = owner.bytes().all(|byte| byte.is_ascii_digit()) && !owner.starts_with('0');
+        if is_id && (1..=16).contains(&owner.len()) {
+            return Ok(owner);
         }
         Err(Failure::new(
             USAGE,
@@ -119,8 +117,7 @@ impl Whose {
     /// The value of a secret is not shown.
     pub(super) fn secret(&self) -> Result<&str, Failure> {
         let given = self.secret_file.as_ref().map(SecretFile::secret).or(self.secret.as_deref());
-        // One of them is required.
-        let given = given.unwrap_or_default();
+        let given = given.ok_or_else(|| Failure::new(USAGE, NO_OWNER))?;
         match given.parse::<Secret>() {
             Ok(_) => Ok(given),
             Err(_) => Err(Failure::new(USAGE, SECRET_RULE)),
@@ -183,7 +180,7 @@ impl Owner {
             }
             Command::End(whose) => {
                 api.call(Call::delete(&["owners", whose.owner()?]).secret(whose.secret()?)).await?;
-                print(self.json, &json!({"owner": whose.owner, "ended": true}), Vec::new)
+                print(self.json, &json!({"owner": whose.owner()?, "ended": true}), Vec::new)
             }
         }
     }

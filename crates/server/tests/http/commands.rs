@@ -185,7 +185,9 @@ fn what_makes_no_sense_is_refused_with_the_rule_and_exit_2() {
     let shell = Shell::new(&server);
     for (arguments, rule) in [
         (&["lock", "customer", "--owner", "1", "--secret", "x"][..], "KIND/ID"),
-        (&["lock", "a/b"], "--owner <ID>"),
+        (&["lock", "a/b"], "open one with \"lockhouse owner open LABEL\""),
+        (&["unlock", "--all"], "export them as LOCKHOUSE_OWNER and LOCKHOUSE_OWNER_SECRET"),
+        (&["owner", "end", "--owner", "1"], "an owner is needed, and its secret"),
         (&["unlock", "--owner", "1", "--secret", "x"], "<KIND/ID>..."),
         (&["claim", "r", "--claimant", ""], "claimant is \"\", but must be a string of 1 to 256 bytes"),
         (&["claim", "-x", "--claimant", "A"], "-x"),
