@@ -17,7 +17,8 @@ use super::owner::Whose;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  owner=$(lockhouse owner open Anna) && export $owner
+  owner=$(lockhouse owner open Anna) && eval \"$owner\"
+  export LOCKHOUSE_OWNER LOCKHOUSE_OWNER_SECRET
   lockhouse lock customer/42 || echo \"somebody else is editing it\"
   lockhouse lock customer/42 order/7 order/8
   lockhouse lock --read catalogue/2026

@@ -22,8 +22,8 @@ use super::exit::{Failure, USAGE};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  owner=$(lockhouse owner open Anna)
-  export $owner                             # LOCKHOUSE_OWNER and LOCKHOUSE_OWNER_SECRET
+  owner=$(lockhouse owner open Anna)        # LOCKHOUSE_OWNER=… and LOCKHOUSE_OWNER_SECRET=…
+  eval \"$owner\"; export LOCKHOUSE_OWNER LOCKHOUSE_OWNER_SECRET
   lockhouse lock customer/42
   lockhouse owner beat                      # from time to time while she works
   lockhouse owner end                       # releases all her locks

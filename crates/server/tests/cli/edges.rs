@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::process::ServerProcess;
-use crate::support::{bare, code, holder, list, lockhouse, read_line, signal, stderr, stdout};
+use crate::support::{
+    bare, code, holder, list, lockhouse, path_with_lockhouse, read_line, signal, stderr, stdout,
+};
 
 /// An owner's id and secret.
 fn owner(server: &ServerProcess) -> [(String, String); 2] {
@@ -192,6 +194,21 @@ fn while_the_server_waits_for_holders_from_before_ls_says_that_locks_may_be_miss
     for child in [&mut watch, &mut waiter, &mut held] {
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+}
+
+#[test]
+fn what_owner_open_prints_is_exported_in_every_shell() {
+    let server = ServerProcess::start("10s");
+    let script = "owner=$(lockhouse owner open Anna)
+        eval \"$owner\"; export LOCKHOUSE_OWNER LOCKHOUSE_OWNER_SECRET
+        lockhouse lock \"customer/$0\"";
+    for shell in ["bash", "dash"] {
+        let mut command = Command::new(shell);
+        command.args(["-euc", script, shell]).env("LOCKHOUSE_URL", server.url());
+        let output = command.env("PATH", path_with_lockhouse()).output().unwrap();
+        assert!(output.status.success(), "{shell}: {output:?}");
+        assert!(stdout(&output).starts_with(&format!("customer/{shell}  exclusive")), "{output:?}");
     }
 }
 
