@@ -213,6 +213,19 @@ fn what_owner_open_prints_is_exported_in_every_shell() {
 }
 
 #[test]
+fn a_port_that_speaks_no_tls_says_so() {
+    let server = ServerProcess::start("10s");
+    let url = server.url().replace("http://", "https://");
+    for command in [&["ls"][..], &["assignments"], &["claim", "r", "--claimant", "A"]] {
+        let output = bare(&[command, &["--url", &url]].concat()).output().unwrap();
+        assert_eq!(code(&output), 69, "{output:?}");
+        let message =
+            format!("lockhouse: cannot speak TLS with {url}: it answers without TLS; use http://\n");
+        assert_eq!(stderr(&output), message);
+    }
+}
+
+#[test]
 fn a_claim_or_an_owner_whose_answer_cannot_be_written_is_given_back() {
     let server = ServerProcess::start("10s");
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();

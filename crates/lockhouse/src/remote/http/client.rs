@@ -15,7 +15,7 @@ use crate::remote::transport::address::{Address, without_password};
 use crate::remote::transport::credentials::Credentials;
 use crate::remote::transport::endpoints::Endpoints;
 use crate::remote::transport::stream::HttpClient;
-use crate::remote::transport::tls_error::{is_of_tls, is_refusal};
+use crate::remote::transport::tls_error::{is_of_tls, is_refusal, remedy};
 
 /// The header with the credential of the caller.
 const KEY: &str = "lockhouse-key";
@@ -146,7 +146,7 @@ impl Http {
         let response = self.client.request(request).await.map_err(|error| {
             let why = root(&error);
             match error.is_connect() {
-                true if is_of_tls(&error) => Unanswered::Untrusted(why),
+                true if is_of_tls(&error) => Unanswered::Untrusted(remedy(&error).unwrap_or(why)),
                 false if is_refusal(&error) => Unanswered::Untrusted(why),
                 true => Unanswered::Unreachable(why),
                 false => Unanswered::BrokenOff(why),

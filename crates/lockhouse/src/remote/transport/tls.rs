@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::remote::error::ConnectError;
-use crate::remote::transport::tls_error::is_of_tls;
+use crate::remote::transport::tls_error::{is_of_tls, remedy};
 
 pub(crate) type Connector = HttpsConnector<HttpConnector>;
 
@@ -64,7 +64,9 @@ impl Trust {
         let name = ServerName::try_from(host.to_owned()).map_err(|error| untrusted(error.to_string()))?;
         match TlsConnector::from(self.0.clone()).connect(name, stream).await {
             Ok(stream) => Ok(stream),
-            Err(error) if is_of_tls(&error) => Err(untrusted(error.to_string())),
+            Err(error) if is_of_tls(&error) => {
+                Err(untrusted(remedy(&error).unwrap_or_else(|| error.to_string())))
+            }
             Err(error) => Err(ConnectError::Unreachable { address: address.to_owned(), error }),
         }
     }
