@@ -56,10 +56,13 @@ struct New {
     #[arg(long = "bucket", value_name = "NAME", default_value = "*")]
     buckets: Vec<String>,
 
-    /// A permission in these buckets; may be given several times
-    #[arg(long = "permission", value_name = "PERMISSION", required = true)]
+    /// A permission in these buckets; may be given several times. docs/http.md says what each permits
+    #[arg(long = "permission", value_name = PERMISSIONS, required = true)]
     permissions: Vec<Word>,
 }
+
+/// All of them, so that the error without one names them.
+const PERMISSIONS: &str = "request|steal|query|offline|claim|operate";
 
 /// A permission on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]

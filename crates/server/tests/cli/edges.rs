@@ -98,6 +98,7 @@ fn what_a_command_cannot_use_is_wrong_usage_that_names_it_and_no_call_is_made() 
         (&["run", "n", "--max-hold", "500us", "--", "true"], "--max-hold"),
         (&["run", "n", "--max-hold", "0s", "--", "true"], "--max-hold"),
         (&["owner", "open", "A", "--ttl", "0s"], "--ttl"),
+        (&["key", "new"], "--permission <request|steal|query|offline|claim|operate>"),
         (&["key", "new", "--permission", "query", "--tenant", ""], "--tenant"),
         (&["key", "new", "--permission", "query", "--bucket", "a*b"], "--bucket"),
         (&["backup", "x.db", "--bucket", "a"], "--bucket"),
