@@ -42,7 +42,7 @@ pub(super) struct Claim {
     claimant: String,
 
     /// How long the claim stands unless it is renewed, at most 30d [default: 60s]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl)]
     ttl: Option<Duration>,
 
     /// A text about the claim, shown to others

@@ -66,11 +66,11 @@ struct Open {
     label: String,
 
     /// How long the owner lives without any activity, at most 30d [default: 20m]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl)]
     ttl: Option<Duration>,
 
     /// How long the owner lives at most, whatever it does: up to 30d
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl)]
     max: Option<Duration>,
 
     /// A text about the owner, shown to others

@@ -98,6 +98,14 @@ fn what_a_command_cannot_use_is_wrong_usage_that_names_it_and_no_call_is_made() 
         (&["run", "n", "--max-hold", "500us", "--", "true"], "--max-hold"),
         (&["run", "n", "--max-hold", "0s", "--", "true"], "--max-hold"),
         (&["owner", "open", "A", "--ttl", "0s"], "--ttl"),
+        (
+            &["claim", "r", "--claimant", "A", "--ttl", "40d"],
+            "'40d' for '--ttl <DURATION>': must be from 1ms to 30d\n",
+        ),
+        (
+            &["owner", "open", "A", "--max", "721h"],
+            "'721h' for '--max <DURATION>': must be from 1ms to 30d\n",
+        ),
         (&["key", "new"], "--permission <request|steal|query|offline|claim|operate>"),
         (&["key", "new", "--permission", "query", "--tenant", ""], "--tenant"),
         (&["key", "new", "--permission", "query", "--bucket", "a*b"], "--bucket"),
@@ -170,6 +178,19 @@ fn a_port_that_speaks_tls_says_so() {
 }
 
 #[test]
+fn a_port_that_speaks_no_tls_says_so() {
+    let server = ServerProcess::start("10s");
+    let url = server.url().replace("http://", "https://");
+    for command in [&["ls"][..], &["assignments"], &["claim", "r", "--claimant", "A"]] {
+        let output = bare(&[command, &["--url", &url]].concat()).output().unwrap();
+        assert_eq!(code(&output), 69, "{output:?}");
+        let message =
+            format!("lockhouse: cannot speak TLS with {url}: it answers without TLS; use http://\n");
+        assert_eq!(stderr(&output), message);
+    }
+}
+
+#[test]
 fn while_the_server_waits_for_holders_from_before_ls_says_that_locks_may_be_missing() {
     let mut server = ServerProcess::with_file("20s");
     let mut held = holder(&server, "n", "read _");
@@ -210,19 +231,6 @@ fn what_owner_open_prints_is_exported_in_every_shell() {
         let output = command.env("PATH", path_with_lockhouse()).output().unwrap();
         assert!(output.status.success(), "{shell}: {output:?}");
         assert!(stdout(&output).starts_with(&format!("customer/{shell}  exclusive")), "{output:?}");
-    }
-}
-
-#[test]
-fn a_port_that_speaks_no_tls_says_so() {
-    let server = ServerProcess::start("10s");
-    let url = server.url().replace("http://", "https://");
-    for command in [&["ls"][..], &["assignments"], &["claim", "r", "--claimant", "A"]] {
-        let output = bare(&[command, &["--url", &url]].concat()).output().unwrap();
-        assert_eq!(code(&output), 69, "{output:?}");
-        let message =
-            format!("lockhouse: cannot speak TLS with {url}: it answers without TLS; use http://\n");
-        assert_eq!(stderr(&output), message);
     }
 }
 

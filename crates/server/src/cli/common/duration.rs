@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockhouse::core::Limits;
 pub(crate) use lockhouse_server::parse_duration as parse;
 
 /// As [`parse`], for durations of which none is none.
@@ -10,6 +11,17 @@ pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
         Ok(Duration::ZERO) => Err("must be 1ms or more".to_owned()),
         parsed => parsed.map_err(|error| error.to_string()),
     }
+}
+
+/// As [`parse`], for the TTL or the longest life of an owner or a claim.
+pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
+    let (least, most) = Limits::DEFAULT.ttl_ms;
+    let (least, most) = (Duration::from_millis(least), Duration::from_millis(most));
+    let ttl = parse(text).map_err(|error| error.to_string())?;
+    if (least..=most).contains(&ttl) {
+        return Ok(ttl);
+    }
+    Err(format!("must be from {} to {}", humantime::format_duration(least), age(most)))
 }
 
 /// Rounded up, for what is still to come.
