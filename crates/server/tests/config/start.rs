@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 
 use crate::certificates::Ca;
-use crate::running::{lockhouse, run, run_in_vain};
+use crate::running::{Running, lockhouse, run, run_in_vain};
 
 #[test]
 fn each_error_of_the_start_is_one_line_with_its_exit_code() {
@@ -211,4 +211,14 @@ fn the_exit_codes_are_in_the_help() {
     let (_, help, _) = run(&mut lockhouse(folder.path(), &["serve", "--help"]));
     let codes = help.split("Exit codes:").nth(1).unwrap();
     assert!(codes.contains("1 the system refuses") && codes.contains("2 the settings make"), "{help}");
+}
+
+#[test]
+fn the_log_of_the_start_names_the_database_file_with_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--store", "sqlite:a.db"];
+    let server = Running::of(lockhouse(folder.path(), &serve));
+    let file = folder.path().canonicalize().unwrap().join("a.db");
+    let line = server.log("the database file is ");
+    assert!(line.contains(" INFO ") && line.ends_with(&format!("is {}\n", file.display())), "{line:?}");
 }

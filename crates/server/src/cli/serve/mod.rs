@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::Args;
 use lockhouse_server::{
     BindError, Config, Files, Listener, LoadedSettings, NodeUrl, OpenStoreError, Server, SettingsProblem,
-    Sources, Tls, TlsError, bind, fingerprint, fit_open_files,
+    Sources, StoreChoice, Tls, TlsError, bind, fingerprint, fit_open_files,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -148,6 +148,10 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
             return Ok(());
         }
     };
+    if let StoreChoice::Sqlite(path) = &store {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        tracing::info!("the database file is {}", path.display());
+    }
     announce(&listener, &tls, settings.tls.self_signed.is_some())?;
     let reload = Reload { sources, started: loaded, server: server.clone(), tls };
     let reload = async {
