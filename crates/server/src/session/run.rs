@@ -80,6 +80,10 @@ impl Session {
         if self.outbound.resume(0).is_err() {
             return;
         }
+        if self.is_handed_over() {
+            let farewell = Farewell::new(WriteQueue::default(), close::RESTART, "moving");
+            return see_off(&self.state, connection, LastWords::Farewell(farewell));
+        }
         self.welcome(false);
         self.announce_phase();
         loop {
@@ -190,10 +194,10 @@ impl Session {
     /// The client that resumes may do less than the session: the session has to end, and the client has the
     /// reason.
     fn accept(&mut self, attach: Attach) -> Result<Option<WebSocketConnection>, Denial> {
-        let Verdict::GoOn = self.take_notices() else {
+        if self.is_handed_over() || !matches!(self.take_notices(), Verdict::GoOn) {
             self.registration.give_back_at_the_end(attach);
             return Ok(None);
-        };
+        }
         if let Err(denial) = self.admission.check_resume(&attach.admission) {
             let farewell = Farewell::fatal(WriteQueue::default(), denial.code, denial.problem.clone());
             see_off(&self.state, attach.connection, LastWords::Farewell(farewell));
@@ -267,7 +271,7 @@ impl Session {
 
     /// Pings, ahead of all that waits, unless the ping before has not even been written.
     fn beat(&mut self) -> Verdict {
-        if self.outbound.queue.has_first() {
+        if self.outbound.queue.has_first() || self.is_handed_over() {
             return Verdict::GoOn;
         }
         // Frames that the ping overtakes may bear an older acknowledgement, and none may come after a later
@@ -278,6 +282,12 @@ impl Session {
         let frame = ServerFrame::Ping { n: self.pings, answered: self.answered };
         self.outbound.push_first(Envelope { ack, frame }.to_text());
         Verdict::GoOn
+    }
+
+    /// Whether the house gives its slot to another node: from then on nothing may lengthen the leases of clients,
+    /// as the next owner counts them from the last write of this one.
+    fn is_handed_over(&self) -> bool {
+        self.house_end.is_some() && self.house.is_closing()
     }
 
     /// The settings have changed, or the credential has ended.
