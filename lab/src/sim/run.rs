@@ -188,7 +188,12 @@ fn record_panics() {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use clap::ValueEnum;
+
     use super::*;
+    use crate::sim::fleet::Plant;
 
     #[test]
     fn the_same_seed_plays_the_same_schedules() {
@@ -200,6 +205,35 @@ mod tests {
             assert_eq!(one.events.len(), two.events.len(), "schedule {number}");
         }
         assert_ne!(play(Cast::Server, 7, 1, false).events, play(Cast::Server, 8, 1, false).events);
+    }
+
+    #[test]
+    fn the_same_seed_plays_the_same_schedules_of_a_fleet() {
+        for number in 1..=10 {
+            let [one, two] = [(); 2].map(|()| play(Cast::Fleet(None), 7, number, true));
+            assert_eq!(one.breaches, [""; 0], "schedule {number}");
+            let differs = one.notes.iter().zip(&two.notes).find(|(one, two)| one != two);
+            assert_eq!((differs, one.notes.len()), (None, two.notes.len()), "schedule {number}");
+            assert_eq!(one.tally.as_map(), two.tally.as_map(), "schedule {number}");
+        }
+    }
+
+    /// The most schedules that it takes to find a flaw.
+    const BOUND: u64 = 8000;
+
+    #[test]
+    fn every_flaw_of_the_model_is_found() {
+        let find = |plant: Plant| {
+            let has_breach =
+                |number: &u64| !play(Cast::Fleet(Some(plant)), 1, *number, false).breaches.is_empty();
+            (plant, (1..=BOUND).find(has_breach))
+        };
+        let found = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                Plant::value_variants().iter().map(|plant| scope.spawn(move || find(*plant))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(found.iter().all(|(_, number)| number.is_some()), "{found:?}");
     }
 
     #[test]

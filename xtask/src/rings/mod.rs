@@ -81,8 +81,8 @@ pub(crate) const RINGS: &[Ring] = &[
     },
     Ring {
         name: "sim",
-        shows: "schedules of faults over house, store and sessions",
-        usual_s: Some(60),
+        shows: "schedules of faults over house, store and sessions, and over a fleet",
+        usual_s: Some(80),
         work: sim,
     },
     Ring { name: "soak", shows: "1000 connections that come and go for 20 s", usual_s: Some(75), work: soak },
@@ -373,7 +373,11 @@ fn matrix(run: &Run<'_>) -> Result<Vec<TestRun>> {
 }
 
 fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    proof(run, "sim", "clients_get_true_answers_whatever_fails", &["--schedules", "6000", "--seed", "1"])
+    let args = ["--schedules", "6000", "--seed", "1"];
+    let mut tests = proof(run, "sim", "clients_get_true_answers_whatever_fails", &args)?;
+    let args = ["--fleet", "--schedules", "4000", "--seed", "1"];
+    tests.extend(proof(run, "sim", "no_two_clients_of_a_fleet_believe_in_one_lock_whatever_fails", &args)?);
+    Ok(tests)
 }
 
 fn guard(run: &Run<'_>) -> Result<Vec<TestRun>> {

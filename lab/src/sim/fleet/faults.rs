@@ -69,15 +69,27 @@ impl World {
 
     fn cut(&mut self, nth: usize, only_loads: bool, ms: u64) -> Option<&'static str> {
         self.shake(ms);
+        if self.random.percent(25) {
+            // A person takes it for dead before the others do.
+            self.ends.push((self.now_ms + self.random.below(500) as u64, nth));
+        }
         self.database.cut(nth, only_loads, ms);
         Some(if only_loads { "node is cut off for loads" } else { "node is cut off" })
     }
 
-    /// Perhaps the node is cut off once it has given a slot back, and before it knows that it has.
-    pub(super) fn cut_while_it_answers(&mut self, nth: usize) {
-        if !self.is_calm && self.random.percent(20) {
+    /// Perhaps the node is cut off once it has given a slot back, and before it knows that it has; or one ends
+    /// soon after it has taken the slot.
+    pub(super) fn trouble_while_it_moves(&mut self, nth: usize) {
+        if self.is_calm {
+            return;
+        }
+        if self.random.percent(20) {
             let (in_ms, ms) = (self.random.below(40) as u64, 500 + self.random.below(2500) as u64);
             self.cuts.push((self.now_ms + in_ms, nth, ms));
+        }
+        if self.random.percent(20) {
+            let in_ms = 200 + self.random.below(1200) as u64;
+            self.ends.push((self.now_ms + in_ms, self.random.below(self.places.len())));
         }
     }
 
@@ -91,7 +103,7 @@ impl World {
         }
     }
 
-    /// What was to be cut off, or to break off, by now.
+    /// What was to be cut off, to end or to break off by now.
     pub(super) fn cut_what_is_due(&mut self) {
         let now_ms = self.now_ms;
         let due: Vec<_> = self.cuts.extract_if(.., |(at_ms, ..)| *at_ms <= now_ms).collect();
@@ -99,6 +111,14 @@ impl World {
             self.judge.count("node is cut off while it gives back");
             self.judge.note(|| format!("node-{nth} is cut off while it gives back, {ms} ms"));
             self.database.cut(nth, false, ms);
+        }
+        let due: Vec<_> = self.ends.extract_if(.., |(at_ms, _)| *at_ms <= now_ms).collect();
+        for (_, nth) in due {
+            let what = if self.random.percent(50) { self.leave(nth) } else { self.delete_by_hand(nth) };
+            if let Some(what) = what {
+                self.judge.count(what);
+                self.judge.note(|| format!("{what} after a move: node-{nth}"));
+            }
         }
         let due: Vec<_> = self.breaks.extract_if(.., |(at_ms, _)| *at_ms <= now_ms).collect();
         due.into_iter().for_each(|(_, client)| self.clients[client].break_off());
@@ -165,7 +185,7 @@ impl World {
         }
         let (answer, _) = tokio::sync::oneshot::channel();
         process.asked(Ask { label: label(nth).into(), slot, answer });
-        self.cut_while_it_answers(nth);
+        self.trouble_while_it_moves(nth);
         Some("slot is given back")
     }
 

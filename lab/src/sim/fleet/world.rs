@@ -32,6 +32,8 @@ pub(super) struct World {
     asks: Vec<(u64, Ask)>,
     /// Nodes that are cut off then, and for how long.
     pub(super) cuts: Vec<(u64, usize, u64)>,
+    /// Nodes that leave then, or are deleted by hand.
+    pub(super) ends: Vec<(u64, usize)>,
     /// Clients whose connections break off then.
     pub(super) breaks: Vec<(u64, usize)>,
     /// Writes of clients, on their way to the guarded resource.
@@ -144,6 +146,7 @@ impl World {
             judge: Judge::new(with_notes, is_tame),
             asks: Vec::new(),
             cuts: Vec::new(),
+            ends: Vec::new(),
             breaks: Vec::new(),
             writes: Vec::new(),
             old_server_until_ms: None,
@@ -203,7 +206,7 @@ impl World {
                 Some(process) if now_ms < process.paused_until_ms => self.asks.push((now_ms + STEP_MS, ask)),
                 Some(process) => {
                     process.asked(ask);
-                    self.cut_while_it_answers(nth.unwrap_or_default());
+                    self.trouble_while_it_moves(nth.unwrap_or_default());
                 }
                 None => {}
             }
@@ -320,6 +323,7 @@ impl World {
         self.judge.note(|| "every fault ends".to_owned());
         self.is_calm = true;
         self.cuts.clear();
+        self.ends.clear();
         self.breaks.clear();
         self.old_server_until_ms = None;
         self.database.calm_down();
