@@ -330,7 +330,7 @@ impl Client {
 
     #[expect(clippy::unwrap_used, reason = "no name is too long")]
     fn resource(&self, name: usize) -> NameBuf {
-        NameBuf::new(&*self.name_of(name)).unwrap()
+        NameBuf::new(&self.name_of(name)).unwrap()
     }
 
     /// Sends it now, or with the next connection.

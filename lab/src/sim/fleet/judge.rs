@@ -2,6 +2,7 @@
 //! acknowledged as durable.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use lockhouse_core::Change;
@@ -95,7 +96,7 @@ impl Judge {
         self.tally.add(class, 1);
     }
 
-    pub(super) fn breach(&mut self, what: String) {
+    pub(super) fn breach(&mut self, what: impl Display) {
         self.note(|| format!("BREACH: {what}"));
         self.breaches.push(format!("{what} (at {} ms)", self.now_ms));
     }

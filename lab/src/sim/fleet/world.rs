@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use lockhouse::BucketKey;
-use lockhouse::fleet::{BucketPlace, NodePhase};
+use lockhouse::fleet::{BucketPlace, FleetNode, NodePhase};
 use random::Random;
 
 use super::caller::Caller;
@@ -360,7 +360,7 @@ impl World {
         let mut waiting = Vec::new();
         for (nth, place) in self.places.iter().enumerate() {
             let node = place.process.as_ref().and_then(Process::node);
-            let phase = node.as_ref().map(|node| node.phase());
+            let phase = node.as_ref().map(FleetNode::phase);
             if phase != Some(NodePhase::Member) {
                 waiting.push(format!("node-{nth} is {phase:?}"));
             }

@@ -132,10 +132,10 @@ impl ModelStore {
         let taken = taken.map_err(|Demoted| away())?;
         self.known.lock().saw(timeline);
         let (opened, generation) = match taken {
-            Taken::Taken(opened, generation) => (opened, generation),
+            Taken::Done(opened, generation) => (opened, generation),
             Taken::NodeGone => return Err(TakeError::NodeGone),
             Taken::OwnedElsewhere => return Err(TakeError::OwnedElsewhere(slot)),
-            Taken::TakenMeanwhile => return Err(away().into()),
+            Taken::Outrun => return Err(away().into()),
         };
         let epoch = opened.epoch;
         self.known.lock().took(generation, slot, epoch, writer);

@@ -92,11 +92,11 @@ pub(in crate::sim::fleet) enum Committed {
 #[derive(Clone, Debug)]
 pub(in crate::sim::fleet) enum Taken {
     /// With the generation.
-    Taken(Box<Opened>, u64),
+    Done(Box<Opened>, u64),
     NodeGone,
     OwnedElsewhere,
     /// The epoch is another one than was seen.
-    TakenMeanwhile,
+    Outrun,
 }
 
 /// The key of the store.
@@ -281,7 +281,7 @@ impl Statement<'_> {
                 return Ok(Taken::OwnedElsewhere);
             }
             if epoch != seen_epoch {
-                return Ok(Taken::TakenMeanwhile);
+                return Ok(Taken::Outrun);
             }
         }
         self.takes_from = owner.filter(|owner| *owner != node && self.tables.lives(*owner));
@@ -295,7 +295,7 @@ impl Statement<'_> {
         (record.last_seq, record.ended) = (0, false);
         record.slot_lease = slot_lease.unwrap_or_default();
         self.has_written = true;
-        Ok(Taken::Taken(Box::new(opened), generation))
+        Ok(Taken::Done(Box::new(opened), generation))
     }
 
     /// The rows of a slot; none if it is not in that life any more.
