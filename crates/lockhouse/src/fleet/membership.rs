@@ -50,8 +50,8 @@ pub(super) struct Plan {
 pub(super) struct Take {
     pub(super) slot: Slot,
     pub(super) epoch: u64,
-    /// For how long its former owner may still believe in its right: what is left of its slot lease beyond the
-    /// time for which this node has seen it standing still. Zero if it has given the slot back.
+    /// For how long its former owner may still believe in its right: what is left of its slot lease beyond
+    /// the time for which this node has seen it standing still. Zero if it has given the slot back.
     pub(super) wait: Duration,
 }
 
@@ -95,8 +95,8 @@ impl Membership {
         let ids: HashSet<NodeId> = nodes.iter().map(|node| node.id).collect();
         self.known.retain(|node, _| ids.contains(node));
         // One whose row has gone was declared dead by a node that has seen it standing still for its slot
-        // lease: it has not renewed after a poll that was sent less than that before. Of an earlier poll it is
-        // not known.
+        // lease: it has not renewed after a poll that was sent less than that before. Of an earlier poll it
+        // is not known.
         let gap = self.last_sent.replace(sent).map_or(Duration::MAX, |last| answered.saturating_sub(last));
         self.seen.retain(|node, seen| {
             ids.contains(node) || seen.lasts >= seen.slot_lease || gap <= seen.slot_lease / 2

@@ -284,8 +284,8 @@ impl Session {
         Verdict::GoOn
     }
 
-    /// Whether the house gives its slot to another node: from then on nothing may lengthen the leases of clients,
-    /// as the next owner counts them from the last write of this one.
+    /// Whether the house gives its slot to another node: from then on nothing may lengthen the leases of
+    /// clients, as the next owner counts them from the last write of this one.
     fn is_handed_over(&self) -> bool {
         self.house_end.is_some() && self.house.is_closing()
     }

@@ -150,7 +150,8 @@ impl Caller {
         }
     }
 
-    /// Few enough, so that some want the same. What was left behind with an unknown outcome is wanted no more.
+    /// Few enough, so that some want the same. What was left behind with an unknown outcome is wanted no
+    /// more.
     fn wanted(&mut self, what: &str, now_ms: u64) -> String {
         format!("{} {what} {}", self.key.bucket, now_ms / 1500 + self.random.below(2) as u64)
     }

@@ -77,8 +77,8 @@ impl World {
         Some(if only_loads { "node is cut off for loads" } else { "node is cut off" })
     }
 
-    /// Perhaps the node is cut off once it has given a slot back, and before it knows that it has; or one ends
-    /// soon after it has taken the slot.
+    /// Perhaps the node is cut off once it has given a slot back, and before it knows that it has; or one
+    /// ends soon after it has taken the slot.
     pub(super) fn trouble_while_it_moves(&mut self, nth: usize) {
         if self.is_calm {
             return;

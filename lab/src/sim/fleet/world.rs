@@ -301,8 +301,8 @@ impl World {
         }
     }
 
-    /// Clients write with the tokens that they rely on. What is on its way arrives late, also of a client that
-    /// has lost its lock since.
+    /// Clients write with the tokens that they rely on. What is on its way arrives late, also of a client
+    /// that has lost its lock since.
     fn write(&mut self, beliefs: Vec<Belief>) {
         for belief in beliefs {
             if self.random.percent(5) {
