@@ -210,7 +210,11 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The owners of that seed that live, oldest first. O(log n) for each.
     pub fn owners_of_seed(&self, seed: SecretSeed) -> impl Iterator<Item = OwnerView<'_>> {
-        self.table.seeds.owners(seed).filter_map(|owner| self.owner(owner))
+        self.table.seeds.owners(seed).filter_map(|owner| {
+            let found = self.owner(owner);
+            debug_assert!(found.is_some(), "an owner that has ended has left the seeds");
+            found
+        })
     }
 
     /// The locks of the owner, oldest first; none if it has ended.
