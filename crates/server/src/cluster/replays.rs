@@ -10,15 +10,25 @@ pub(super) type Sender = [u8; 16];
 /// How many numbers below the highest one of a sender are still told apart: later ones overtake earlier ones.
 const WINDOW: u64 = 8192;
 
-/// So many senders are remembered. Only processes with the secret are.
+/// So many senders are remembered, of which only processes with the secret are any: then the one is forgotten
+/// that has sent nothing for longest, which has ended long ago.
 const SENDERS: usize = 4096;
 
 /// The numbers that have come of each sender.
 #[derive(Debug, Default)]
-pub(super) struct Replays(Mutex<HashMap<Sender, Window>>);
+pub(super) struct Replays(Mutex<Senders>);
+
+#[derive(Debug, Default)]
+struct Senders {
+    windows: HashMap<Sender, Window>,
+    /// How many numbers have come of all of them.
+    count: u64,
+}
 
 #[derive(Debug)]
 struct Window {
+    /// The count of all numbers when its last one came.
+    last: u64,
     highest: u64,
     /// A bit for each of the last numbers, at its rest by [`WINDOW`].
     seen: Box<[u64; (WINDOW / 64) as usize]>,
@@ -27,17 +37,21 @@ struct Window {
 impl Replays {
     /// Takes note of a number. False if it has come before, or is so low that it may have.
     pub(super) fn is_new(&self, sender: Sender, number: u64) -> bool {
-        let mut senders = self.0.lock();
-        if senders.len() >= SENDERS && !senders.contains_key(&sender) {
-            return false;
+        let Senders { windows, count } = &mut *self.0.lock();
+        *count += 1;
+        if windows.len() >= SENDERS && !windows.contains_key(&sender) {
+            let oldest = windows.iter().min_by_key(|(_, window)| window.last).map(|(sender, _)| *sender);
+            oldest.into_iter().for_each(|oldest| _ = windows.remove(&oldest));
         }
-        senders.entry(sender).or_default().is_new(number)
+        let window = windows.entry(sender).or_default();
+        window.last = *count;
+        window.is_new(number)
     }
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Self { highest: 0, seen: Box::new([0; (WINDOW / 64) as usize]) }
+        Self { last: 0, highest: 0, seen: Box::new([0; (WINDOW / 64) as usize]) }
     }
 }
 
@@ -90,5 +104,15 @@ mod tests {
         assert!(is_new(6) && !is_new(6) && !is_new(5 + WINDOW));
         assert!(is_new(10 * WINDOW) && is_new(9 * WINDOW + 1) && !is_new(9 * WINDOW));
         assert!(replays.is_new([1; 16], 5), "of another sender");
+    }
+
+    #[test]
+    fn the_sender_that_was_silent_for_longest_makes_way_for_a_new_one() {
+        let replays = Replays::default();
+        let sender = |number: usize| (number as u128).to_be_bytes();
+        (0..SENDERS).for_each(|number| assert!(replays.is_new(sender(number), 1)));
+        assert!(replays.is_new(sender(0), 2) && replays.is_new(sender(SENDERS), 1));
+        assert!(!replays.is_new(sender(0), 2) && !replays.is_new(sender(SENDERS), 1), "they are known");
+        assert_eq!(replays.0.lock().windows.len(), SENDERS);
     }
 }
