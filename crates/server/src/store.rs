@@ -180,6 +180,13 @@ async fn join(url: &PostgresUrl, config: &Config, options: Options) -> Result<Cl
     };
     let fleet = PostgresFleet::open(url.as_str(), postgres).await?;
     tracing::info!(node = label, advertise = %advertise, "joins the fleet");
+    if fleet.waits_for_standby() {
+        tracing::info!("commits wait for a synchronous standby: a failover to it loses none of them");
+    } else {
+        tracing::info!(
+            "commits wait for no standby: what is confirmed is on the disk of one server, and a failover may lose the last of it"
+        );
+    }
     let node = FleetNode::start(Arc::new(fleet), client.clone(), options).await?;
     Ok(Cluster::new(node, client))
 }

@@ -14,8 +14,9 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::join_all;
 use lockhouse_core::{Change, ClaimRecord, FencingToken, Instant, NameBuf, SecretSeed};
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, HighestNumbers, MarkOf, NewNode, NodeRenewal, Opened, PostgresOptions,
-    PostgresStore, RecoveredRow, Scope, Slot, Store, StoreUnavailable, TakeError, TokenMark, Write, WriterId,
+    CommitBatch, CommitOutcome, Fleet, HighestNumbers, JoinError, MarkOf, NewNode, NodeRenewal, Opened,
+    PostgresFleet, PostgresOptions, PostgresStore, RecoveredRow, Scope, Slot, Store, StoreUnavailable,
+    TakeError, TokenMark, Write, WriterId,
 };
 use tokio_postgres::Client;
 
@@ -167,6 +168,33 @@ async fn with_standby_that_falls_behind(run: impl AsyncFn(&Server) -> ()) -> (Se
     let senders = "SELECT count(*) FROM pg_stat_replication";
     while admin.query_one(senders, &[]).await.unwrap().get::<_, i64>(0) > 0 {}
     (primary, standby)
+}
+
+#[tokio::test]
+async fn a_process_declares_a_former_life_dead_also_in_a_later_generation() {
+    let server = Server::start(&[]);
+    let fleet =
+        PostgresFleet::open(&server.address(), PostgresOptions::default().slots(SLOTS)).await.unwrap();
+    store(&server.address()).await.declare_restored().await.unwrap();
+    let former = joined(&server.address(), "a").await;
+    let (label, address) = ("a".into(), "".into());
+    let node = NewNode { label, address, slot_lease: SLOT_LEASE, secret_mark: [7; 32] };
+    let Err(JoinError::LabelInUse(found)) = Fleet::join(&fleet, &node).await else { panic!("it is in use") };
+    assert_eq!(Some(found.id), former.node());
+    assert!(fleet.bury(found.id, found.counter).await.unwrap());
+    Fleet::join(&fleet, &node).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_says_whether_its_commits_wait_for_a_standby() {
+    let primary = Server::start(&[]);
+    assert!(!store(&primary.address()).await.waits_for_standby());
+    let _standby = Server::standby_of(&primary);
+    let admin = primary.connect().await;
+    admin.batch_execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let waits = async { while !store(&primary.address()).await.waits_for_standby() {} };
+    tokio::time::timeout(Duration::from_secs(30), waits).await.unwrap();
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
+use lockhouse::fleet::owner_of;
 use lockhouse::remote::{Connection, connect};
 use lockhouse::store::{Scope, Slot};
 use lockhouse::{Agent, LockGuard};
@@ -135,8 +136,13 @@ impl Fleet {
                 let view = self.view().await?;
                 let nodes = view["nodes"].as_array().context("it has nodes")?;
                 let slots = view["slots"].as_array().context("it has slots")?;
-                let shares = nodes.iter().filter(|node| node["owns"].as_u64() > Some(0)).count();
-                if shares == count && slots.iter().all(|slot| slot["state"] == "serving") {
+                let labels: Vec<&str> = nodes.iter().filter_map(|node| node["node"].as_str()).collect();
+                let is_at_home = |slot: &Value| {
+                    let number = slot["slot"].as_u64().and_then(|number| number.try_into().ok());
+                    let home = number.and_then(|number| owner_of(Slot::new(number), &labels));
+                    slot["state"] == "serving" && slot["node"].as_str() == home
+                };
+                if labels.len() == count && slots.iter().all(is_at_home) {
                     return Ok(());
                 }
                 sleep(Duration::from_millis(50)).await;

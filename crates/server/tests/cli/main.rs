@@ -306,7 +306,7 @@ fn a_loss_that_comes_with_the_end_of_the_command_is_reported() {
         until_childless(&victim);
         signal(&victim, Signal::CONT);
         let output = victim.wait_with_output().unwrap();
-        assert_eq!(code(&output), 76);
+        assert_eq!(code(&output), 76, "{output:?}");
         assert!(stderr(&output).contains("lost"), "{output:?}");
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use lockhouse::fleet::owner_of;
 use lockhouse::store::{Scope, Slot};
 use serde_json::Value;
 
@@ -75,17 +76,20 @@ impl Fleet {
         serde_json::from_str(&out).unwrap()
     }
 
-    /// Waits until each slot is served, and all of these nodes have some.
+    /// Waits until each slot is served by the one of these nodes that it is for, so that none moves any more.
     pub(crate) fn settled(&self, nodes: &[&Running]) -> Value {
         let begun = Instant::now();
         loop {
             let view = self.view(nodes[0]);
-            let shares: Vec<_> =
-                view["nodes"].as_array().unwrap().iter().map(|node| node["owns"].clone()).collect();
-            let is_served = |slot: &Value| matches!(slot["state"].as_str(), Some("serving" | "recovering"));
-            let is_settled = shares.len() == nodes.len()
-                && shares.iter().all(|share| share.as_u64() > Some(0))
-                && view["slots"].as_array().unwrap().iter().all(is_served);
+            let labels: Vec<_> =
+                view["nodes"].as_array().unwrap().iter().filter_map(|node| node["node"].as_str()).collect();
+            let is_at_home = |slot: &Value| {
+                let number = Slot::new(slot["slot"].as_u64().unwrap() as u16);
+                let is_served = matches!(slot["state"].as_str(), Some("serving" | "recovering"));
+                is_served && slot["node"].as_str() == owner_of(number, &labels)
+            };
+            let is_settled =
+                labels.len() == nodes.len() && view["slots"].as_array().unwrap().iter().all(is_at_home);
             if is_settled {
                 return view;
             }

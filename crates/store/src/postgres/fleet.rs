@@ -221,6 +221,11 @@ impl PostgresFleet {
         Ok(Self { address: address.into(), options, outside, first, last: Mutex::default() })
     }
 
+    /// As [`PostgresStore::waits_for_standby`].
+    pub fn waits_for_standby(&self) -> bool {
+        self.outside.waits_for_standby()
+    }
+
     async fn join(&self, node: &NewNode) -> Result<Arc<dyn FleetStore>, JoinError> {
         let first = self.first.lock().take();
         let store = match first {
@@ -234,7 +239,13 @@ impl PostgresFleet {
             store.known.lock().saw(timeline);
             self.outside.known.lock().saw(timeline);
         }
-        let store = Arc::new(store.join(node).await?);
+        let joined = store.join(node).await;
+        if let Err(JoinError::LabelInUse(_)) = joined {
+            // This process has to declare the other one dead, perhaps in a later generation than that in which
+            // it was opened.
+            self.outside.learn().await?;
+        }
+        let store = Arc::new(joined?);
         *self.last.lock() = Some(store.clone());
         Ok(store)
     }

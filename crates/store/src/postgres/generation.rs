@@ -168,12 +168,24 @@ impl PostgresStore {
     ///
     /// As if the answer were lost.
     pub async fn declare_restored(&self) -> Result<(), JoinError> {
-        self.check()?;
-        let (lock_ms, known) = (self.lock_ms(), self.known.lock().of_all());
-        let rows = self.ask(&self.fleet.learn, &known.params(&lock_ms, &[(&true, Type::BOOL)])).await?;
-        let row = rows.first().ok_or_else(|| self.damaged("no answer to a declaration".to_owned()))?;
-        let generation = Generation::of(row).map_err(|why| self.damaged(why))?;
+        let generation = self.ask_generation(true).await?;
         self.known.lock().saw(generation.timeline);
         Ok(())
+    }
+
+    /// Learns the present generation, for a process that is no node: nothing of it rests on an earlier one.
+    pub(crate) async fn learn(&self) -> Result<(), JoinError> {
+        let generation = self.ask_generation(false).await?;
+        self.known.lock().learn(generation);
+        Ok(())
+    }
+
+    async fn ask_generation(&self, is_restored: bool) -> Result<Generation, JoinError> {
+        self.check()?;
+        let (lock_ms, known) = (self.lock_ms(), self.known.lock().of_all());
+        let params = known.params(&lock_ms, &[(&is_restored, Type::BOOL)]);
+        let rows = self.ask(&self.fleet.learn, &params).await?;
+        let row = rows.first().ok_or_else(|| self.damaged("no answer about the generation".to_owned()))?;
+        Ok(Generation::of(row).map_err(|why| self.damaged(why))?)
     }
 }

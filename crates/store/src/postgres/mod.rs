@@ -99,6 +99,7 @@ const LOAD_LIMIT: Duration = Duration::from_secs(60);
 pub struct PostgresStore {
     place: Box<str>,
     limit: Duration,
+    waits_for_standby: bool,
     history_rows: u32,
     commits: Mutex<LazyConnection>,
     loads: Mutex<LazyConnection>,
@@ -272,7 +273,8 @@ impl PostgresStore {
         let quoted = schema::quoted(&schema);
         let client = loads.client(limit.max(CONNECT_LIMIT)).await;
         let client = client.map_err(|why| PostgresOpenError::Away { place: place.clone(), why })?;
-        let generation = Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
+        let (generation, waits_for_standby) =
+            Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
         let commits = Mutex::new(LazyConnection::new(servers, place.clone()));
         let (loads, unsettled) = (Mutex::new(loads), SyncMutex::default());
@@ -281,6 +283,7 @@ impl PostgresStore {
             place,
             limit,
             history_rows,
+            waits_for_standby,
             commits,
             loads,
             closed: false.into(),
@@ -290,6 +293,12 @@ impl PostgresStore {
             known,
             unsettled,
         })
+    }
+
+    /// Whether commits wait for a synchronous standby, as the server had it when the store was opened: then a
+    /// failover to that standby loses none of them.
+    pub fn waits_for_standby(&self) -> bool {
+        self.waits_for_standby
     }
 
     fn check(&self) -> Result<(), Fatal> {

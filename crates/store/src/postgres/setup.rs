@@ -27,22 +27,26 @@ pub(crate) struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    pub(crate) async fn run(&self, client: &mut Client) -> Result<Generation, PostgresOpenError> {
+    /// Also whether commits wait for a standby.
+    pub(crate) async fn run(&self, client: &mut Client) -> Result<(Generation, bool), PostgresOpenError> {
         let work = async {
-            self.check_server(client).await?;
+            let waits_for_standby = self.check_server(client).await?;
             self.migrate(client).await.unwrap_or_else(|error| Err(self.failed(&error)))?;
             let quoted = schema::quoted(self.schema);
             let row = Generation::ask(client, &quoted, LIMIT.as_millis() as i32 / 2).await;
             let row = row.map_err(|error| self.failed(&error))?;
-            Generation::of(&row).map_err(|why| self.away(why.into()))
+            let generation = Generation::of(&row).map_err(|why| self.away(why.into()))?;
+            Ok((generation, waits_for_standby))
         };
         let late = |_| self.away(format!("no answer within {} s", LIMIT.as_secs()).into());
         timeout(LIMIT, work).await.map_err(late)?
     }
 
-    async fn check_server(&self, client: &Client) -> Result<(), PostgresOpenError> {
+    async fn check_server(&self, client: &Client) -> Result<bool, PostgresOpenError> {
         let sql = "SELECT current_setting('server_version_num')::integer / 10000, current_setting('fsync'),
-                       current_setting('default_transaction_isolation')";
+                       current_setting('default_transaction_isolation'),
+                       current_setting('synchronous_standby_names') <> ''
+                           AND current_setting('synchronous_commit') IN ('on', 'remote_apply', 'remote_write')";
         let rows = client.query_typed(sql, &[]).await.map_err(|error| self.failed(&error))?;
         let row = rows.first().ok_or_else(|| self.away("it does not say which version it is".into()))?;
         let get = |error: tokio_postgres::Error| self.failed(&error);
@@ -57,7 +61,7 @@ impl Setup<'_> {
         if fsync == "off" {
             return Err(PostgresOpenError::NoSync { place: self.place.into() });
         }
-        Ok(())
+        row.try_get(3).map_err(get)
     }
 
     /// All of it in one transaction, and one process at a time.
