@@ -241,8 +241,8 @@ impl PostgresFleet {
         }
         let joined = store.join(node).await;
         if let Err(JoinError::LabelInUse(_)) = joined {
-            // This process has to declare the other one dead, perhaps in a later generation than that in which
-            // it was opened.
+            // This process has to declare the other one dead, perhaps in a later generation than that in
+            // which it was opened.
             self.outside.learn().await?;
         }
         let store = Arc::new(joined?);
