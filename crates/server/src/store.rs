@@ -225,7 +225,8 @@ fn log_event(event: &NodeEvent) {
         }
         NodeEvent::Released(slot) => tracing::info!(slot = slot.get(), "slot given back"),
         NodeEvent::Lost(slot, why) => tracing::info!(slot = slot.get(), ?why, "slot lost"),
-        NodeEvent::NotTaken(slot, why) => tracing::info!(slot = slot.get(), why, "slot not taken"),
+        // Another node was first, or the store is away, which is logged by itself.
+        NodeEvent::NotTaken(slot, why) => tracing::debug!(slot = slot.get(), why, "slot not taken"),
         NodeEvent::StoreAway(why) => {
             tracing::warn!("the store is away: nothing can be kept, and soon nothing may be granted: {why}");
         }

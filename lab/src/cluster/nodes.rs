@@ -182,7 +182,10 @@ fn sent(line: &str) -> Option<SystemTime> {
 
 /// What a line of the log says of the fleet; none if it is about something else.
 fn news(label: &str, line: &str) -> Option<Line> {
-    let (_, text) = line.split_once("lockhouse_server::store: ")?;
+    let (level, text) = line.split_once("lockhouse_server::store: ")?;
+    if level.contains("DEBUG") {
+        return None;
+    }
     let slot = text.split_once("slot=").map(|(_, rest)| rest.split(' ').next().unwrap_or(rest));
     let slot = slot.and_then(|slot| slot.parse().ok());
     let what = match slot {
@@ -204,5 +207,7 @@ mod tests {
         let dead = "2026-11-01T00:00:00.000000Z  INFO lockhouse_server::store: a node is dead node=\"b\"";
         assert_eq!(said(dead), Some(("a node is dead node=\"b\"".to_owned(), None)));
         assert_eq!(said("2026-11-01T00:00:00.000000Z  INFO lockhouse_server::server::drain: stopping"), None);
+        let debug = "2026-11-01T00:00:00.000000Z DEBUG lockhouse_server::store: slot not taken slot=7";
+        assert_eq!(said(debug), None);
     }
 }
