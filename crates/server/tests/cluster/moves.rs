@@ -14,6 +14,9 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, header};
 use crate::fleet::{Fleet, LEASE, SLOT_LEASE, url};
 use crate::running::{Running, lockhouse, run};
 
+/// How much later than the leases allow others may go on, also on a busy machine.
+const TAKEOVER: Duration = Duration::from_secs(6);
+
 /// One call to claim; the status and the answer.
 async fn claim(http: &Client, node: &Running, bucket: &str, resource: &str) -> (StatusCode, Value) {
     let body = json!({"resource": resource, "claimant": "ada", "ttlMs": 60_000});
@@ -78,7 +81,7 @@ async fn after_a_kill_the_others_go_on_and_the_holder_keeps_its_lock() {
             break;
         }
         assert!(status == 503, "{status} {answer}");
-        assert!(killed.elapsed() < SLOT_LEASE + Duration::from_secs(2), "{:?} {answer}", killed.elapsed());
+        assert!(killed.elapsed() < SLOT_LEASE + TAKEOVER, "{:?} {answer}", killed.elapsed());
     }
     println!("a claim {:?} after the kill", killed.elapsed());
     // Another client gets a web lock only once the holders of before are back, or their leases are over.
@@ -88,7 +91,7 @@ async fn after_a_kill_the_others_go_on_and_the_holder_keeps_its_lock() {
     let after = killed.elapsed();
     println!("a web lock {after:?} after the kill");
     assert!(after >= SLOT_LEASE + LEASE - SLOT_LEASE / 4, "{after:?}");
-    assert!(after < SLOT_LEASE + LEASE + Duration::from_secs(2), "{after:?}");
+    assert!(after < SLOT_LEASE + LEASE + TAKEOVER, "{after:?}");
     assert!(free.fencing_token() > token);
     assert_eq!((held.loss(), held.fencing_token()), (None, token));
     assert!(waiter.locks().request("n").if_available().await.is_err());
