@@ -14,7 +14,8 @@
 //!     └▶ connection ─▶ router ─▶ upgrade ─▶ session ─┐
 //!                        └─────▶ http ───────────────┴▶ state      what handlers and sessions need
 //!                                                        └▶ websocket, store, idempotency, warm_buckets
-//!                                                             └▶ audit, config ─▶ auth ─▶ tls
+//!                                                             └▶ houses ─▶ cluster ─────────┐
+//!                                                             └▶ audit, config ─▶ auth ─────┴▶ tls
 //!                                                                  └▶ access, limits ─▶ settings ─▶ bounds
 //! ```
 //!
