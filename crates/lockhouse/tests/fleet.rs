@@ -339,6 +339,23 @@ async fn after_a_kill_others_go_on_and_grant_what_was_not_held_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_slot_is_served_only_once_its_former_owner_is_silent() {
+    let (server, peers) = (Arc::new(Server::start(&[])), InProcess::default());
+    let b = peers.start(&server, "b").await.unwrap();
+    let mut former = Process::start(&peers, &server, "a").await;
+    settled(&[&former.node, &b]).await;
+    let key = bucket_of(&b, slots_of(&former.node, &[&former.node, &b])[0]);
+    former.kill();
+    // A person declares it dead, which has hardly stood still by then.
+    let client = server.connect().await;
+    client.batch_execute("DELETE FROM lockhouse.nodes WHERE label = 'a'").await.unwrap();
+    let begun = Instant::now();
+    house_in_time(&b, &key).await;
+    assert!(begun.elapsed() >= SLOT_LEASE / 2, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < SLOT_LEASE + Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_was_declared_dead_loses_its_houses_and_joins_anew() {
     let (server, peers) = (Server::start(&[]), InProcess::default());
     let a = peers.start(&server, "a").await.unwrap();

@@ -107,7 +107,7 @@ fn take_hop(state: &AppState, cluster: &Cluster, request: &mut Request) -> Resul
     let certificate = state.config.tls.as_ref().zip(Some(&caller.certificate));
     let certificate = certificate.and_then(|(tls, chain)| ClientCertificate::seen_elsewhere(tls, chain));
     certificate.into_iter().for_each(|certificate| _ = extensions.insert(Arc::new(certificate)));
-    extensions.insert(Forwarded);
+    extensions.insert(Forwarded { slot: caller.slot });
     Ok(())
 }
 

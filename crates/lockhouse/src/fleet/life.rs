@@ -22,7 +22,7 @@ use super::node::{NodeError, NodeEvent, NodePhase, NotReleased, Peers};
 use super::options::NodeOptions;
 use super::slots::{SlotState, SlotTable};
 use crate::engine::commit::slot_lease::{NodeClock, SlotLease};
-use crate::engine::house::open::SlotTenure;
+use crate::engine::house::open::{FormerOwner, SlotTenure};
 use crate::{House, Left, StoreState};
 
 /// So many events are kept for a receiver that is slow.
@@ -62,6 +62,10 @@ pub(super) struct Life {
     is_over: AtomicBool,
     /// A slot is asked for.
     is_asking: AtomicBool,
+    /// The former life of the same name that was seen standing still.
+    outlived: Option<NodeRow>,
+    /// Held by who loads a slot.
+    loading: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// How a life has ended.
@@ -176,10 +180,11 @@ impl Inner {
         let NodeOptions { label, address, secret_mark, timing, .. } = &self.options;
         let (label, address, slot_lease) = (label.clone(), address.clone(), timing.slot_lease);
         let new = NewNode { label, address, slot_lease, secret_mark: *secret_mark };
+        let mut outlived = None;
         let store = loop {
             match self.fleet.join(&new).await {
                 Ok(store) => break store,
-                Err(JoinError::LabelInUse(former)) => self.outlive(former).await?,
+                Err(JoinError::LabelInUse(former)) => outlived = self.outlive(former).await?,
                 Err(error) => return Err(error.into()),
             }
         };
@@ -194,27 +199,34 @@ impl Inner {
         let (committer, of_slots) = Committer::new(store.clone(), lease.clone(), timing.idle_commit);
         let heard = committer.heard();
         let (is_over, is_asking) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok((Arc::new(Life { store, of_slots, lease, heard, is_over, is_asking }), committer))
+        let loading = Arc::default();
+        let life = Life { store, of_slots, lease, heard, is_over, is_asking, outlived, loading };
+        Ok((Arc::new(life), committer))
     }
 
-    /// Waits until a node of our name stands still for its slot lease, and declares it dead.
+    /// Waits until a node of our name stands still for its slot lease, and declares it dead. Returns it; none
+    /// if another one has done so before.
     ///
     /// # Errors
     ///
     /// Its counter moves: it lives.
-    async fn outlive(&self, former: NodeRow) -> Result<(), NodeError> {
-        let (mut stillness, mut polls) = (Stillness::default(), interval(self.options.timing.poll));
+    async fn outlive(&self, former: NodeRow) -> Result<Option<NodeRow>, NodeError> {
+        let (mut stillness, mut has_stood_still) = (Stillness::default(), false);
+        let mut polls = interval(self.options.timing.poll);
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             polls.tick().await;
             let sent = self.clock.now();
             let rows = self.fleet.look().await?;
-            let Some(node) = rows.nodes.into_iter().find(|node| node.id == former.id) else { return Ok(()) };
+            let Some(node) = rows.nodes.into_iter().find(|node| node.id == former.id) else {
+                return Ok(has_stood_still.then_some(former));
+            };
             if node.counter != former.counter {
                 return Err(JoinError::LabelInUse(node).into());
             }
             stillness.polled(sent, self.clock.now(), node.counter);
-            if stillness.lasts() >= node.slot_lease {
+            has_stood_still = stillness.lasts() >= node.slot_lease;
+            if has_stood_still {
                 self.fleet.bury(node.id, node.counter).await?;
             }
         }
@@ -249,7 +261,8 @@ impl Inner {
 
     /// Polls, and does what follows from that.
     async fn watch(self: &Arc<Self>, life: &Arc<Life>) -> std::convert::Infallible {
-        let mut membership = Membership::new(life.store.id(), self.options.timing.join_delay);
+        let join_delay = self.options.timing.join_delay;
+        let mut membership = Membership::new(life.store.id(), join_delay, life.outlived.as_ref());
         let mut polls = interval(self.options.timing.poll);
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -258,9 +271,10 @@ impl Inner {
             let looked = life.store.look().await;
             let Some(rows) = self.take_rows(looked) else { continue };
             let is_served = |slot| self.table.is_or_was_served(slot, sent);
-            let plan = membership.polled((sent, self.clock.now()), &rows, is_served);
+            let answered = self.clock.now();
+            let plan = membership.polled((sent, answered), &rows, is_served);
             self.lose_what_is_not_owned(life);
-            self.carry_out(life, plan, &rows).await;
+            self.carry_out(life, plan, &rows, answered).await;
         }
     }
 
@@ -291,7 +305,8 @@ impl Inner {
         strays.for_each(|(_, house)| house.lose());
     }
 
-    async fn carry_out(self: &Arc<Self>, life: &Arc<Life>, plan: Plan, rows: &FleetRows) {
+    /// Carries out what a poll leads to that was answered at that instant.
+    async fn carry_out(self: &Arc<Self>, life: &Arc<Life>, plan: Plan, rows: &FleetRows, answered: Duration) {
         for (dead, seen) in plan.bury {
             // A mute node cannot know whether others, too, have stood still only as the store was away.
             if life.lease.is_mute() {
@@ -304,15 +319,12 @@ impl Inner {
         }
         let begins = |take: &Take| self.begin_to_open(take.slot);
         let takes: Vec<Take> = plan.take.into_iter().filter(begins).collect();
-        if !takes.is_empty() {
-            let (node, life) = (self.clone(), life.clone());
-            tokio::spawn(async move {
-                for take in takes {
-                    node.open(&life, take).await;
-                }
-            });
-        } else if self.table.moving() == 0 {
+        if takes.is_empty() && self.table.moving() == 0 {
             self.ask_for_one(life, &plan.ask, rows);
+        }
+        for take in takes {
+            let (node, life) = (self.clone(), life.clone());
+            tokio::spawn(async move { node.open(&life, take, answered).await });
         }
     }
 
@@ -332,7 +344,8 @@ impl Inner {
                     timeout(node.options.timing.slot_lease, node.peers.ask(&owner, slot)).await
                 && node.begin_to_open(slot)
             {
-                node.open(&life, Take { slot, epoch, wait: Duration::ZERO }).await;
+                let take = Take { slot, epoch, wait: Duration::ZERO, wait_if_restored: Duration::ZERO };
+                node.open(&life, take, node.clock.now()).await;
             }
             life.is_asking.store(false, Ordering::Release);
         });
@@ -344,10 +357,14 @@ impl Inner {
         self.table.change(slot, self.clock.now(), is_away, SlotState::Opening)
     }
 
-    /// Takes a slot that is marked as being taken, and serves it.
-    async fn open(self: &Arc<Self>, life: &Arc<Life>, take: Take) {
-        let (slot, options) = (take.slot, self.options.houses.clone());
-        let tenure = SlotTenure { slot, lease: life.lease.clone(), seen_epoch: take.epoch, wait: take.wait };
+    /// Takes a slot that is marked as being taken, and serves it. What is known of its former owner is so
+    /// since that instant.
+    async fn open(self: &Arc<Self>, life: &Arc<Life>, take: Take, since: Duration) {
+        let Take { slot, epoch, wait, wait_if_restored } = take;
+        let former = FormerOwner { epoch, wait, wait_if_restored, since };
+        let options = self.options.houses.clone();
+        let turn = life.loading.clone().lock_owned().await;
+        let tenure = SlotTenure { slot, lease: life.lease.clone(), former, turn };
         let opened = House::open_slot(life.of_slots.clone(), options, tenure).await;
         let is_opening = |state: &SlotState| matches!(state, SlotState::Opening);
         let house = match opened {

@@ -7,6 +7,9 @@ use std::time::Duration;
 use lockhouse_store::{FleetRows, NodeId, NodeRow, Slot, SlotRow, Stillness};
 use sha2::{Digest, Sha256};
 
+/// A node is about to be entitled to slots for this part of the join delay before it is.
+const SOON: u32 = 3;
+
 /// What a node knows of the others.
 #[derive(Debug)]
 pub(super) struct Membership {
@@ -16,6 +19,11 @@ pub(super) struct Membership {
     known: HashMap<NodeId, Known>,
     /// The stillness of other nodes that may be found as former owners of slots, as it was last seen.
     seen: HashMap<NodeId, Seen>,
+    /// Former owners of slots, with the answer to the first poll that did not find them any more: what they
+    /// have committed was sent before.
+    gone: HashMap<NodeId, Duration>,
+    /// The answer to the first poll.
+    first_answered: Option<Duration>,
     /// When the last poll was sent.
     last_sent: Option<Duration>,
 }
@@ -51,13 +59,19 @@ pub(super) struct Take {
     pub(super) slot: Slot,
     pub(super) epoch: u64,
     /// For how long its former owner may still believe in its right: what is left of its slot lease beyond
-    /// the time for which this node has seen it standing still. Zero if it has given the slot back.
+    /// the time for which this node has seen it standing still or gone. Zero if the slot has no owner.
     pub(super) wait: Duration,
+    /// The same of an owner whose name was lost with a failover, which was before this node joined.
+    pub(super) wait_if_restored: Duration,
 }
 
 impl Membership {
-    pub(super) fn new(own: NodeId, join_delay: Duration) -> Self {
-        Self { own, join_delay, known: HashMap::new(), seen: HashMap::new(), last_sent: None }
+    /// Of a node, whose process has seen a former life of its own standing still.
+    pub(super) fn new(own: NodeId, join_delay: Duration, outlived: Option<&NodeRow>) -> Self {
+        let mute = |node: &NodeRow| (node.id, Seen { lasts: node.slot_lease, slot_lease: node.slot_lease });
+        let seen = outlived.map(mute).into_iter().collect();
+        let (known, gone) = (HashMap::new(), HashMap::new());
+        Self { own, join_delay, known, seen, gone, first_answered: None, last_sent: None }
     }
 
     /// A poll has found these rows, and was sent and answered at these instants. `is_served` says of a slot
@@ -73,18 +87,27 @@ impl Membership {
         let living: HashMap<NodeId, &NodeRow> = rows.nodes.iter().map(|node| (node.id, node)).collect();
         let former: HashSet<NodeId> = rows.slots.iter().filter_map(|slot| slot.owner).collect();
         self.seen.retain(|node, _| living.contains_key(node) || former.contains(node));
+        self.gone.retain(|node, _| former.contains(node));
+        for node in former.into_iter().filter(|node| !living.contains_key(node)) {
+            self.gone.entry(node).or_insert(answered);
+        }
+        self.first_answered.get_or_insert(answered);
         let entitled = self.entitled(answered, &rows.nodes);
+        // A free slot waits for a node that is about to be entitled to it, so that it does not move twice
+        // where nodes start together, or one starts as another stops.
+        let soon = self.entitled(answered + self.join_delay / SOON, &rows.nodes);
         let own = living.get(&self.own).map(|node| &*node.label);
         for row in &rows.slots {
             let owner = row.owner.filter(|owner| living.contains_key(owner));
             let is_own = owner == Some(self.own);
-            let is_for_this_node = own.is_some() && owner_of(row.slot, &entitled) == own;
+            let is_for = |labels: &[&str]| own.is_some() && owner_of(row.slot, labels) == own;
+            let (is_for_this_node, is_free_for_it) = (is_for(&entitled), is_for(&entitled) && is_for(&soon));
             match owner {
                 // The answer to the take was lost, or the house has ended.
-                _ if is_own && !is_served(row.slot) => plan.take.push(self.take(row)),
+                _ if is_own && !is_served(row.slot) => plan.take.push(self.take(row, answered)),
                 _ if is_own => {}
                 Some(other) if is_for_this_node => plan.ask.push((other, row.slot)),
-                None if is_for_this_node && !is_served(row.slot) => plan.take.push(self.take(row)),
+                None if is_free_for_it && !is_served(row.slot) => plan.take.push(self.take(row, answered)),
                 _ => {}
             }
         }
@@ -134,10 +157,19 @@ impl Membership {
         nodes.iter().filter(is_steady).map(|node| &*node.label).collect()
     }
 
-    fn take(&self, row: &SlotRow) -> Take {
-        let seen = |owner: NodeId| self.seen.get(&owner).map_or(Duration::ZERO, |seen| seen.lasts);
-        let wait = row.owner.map_or(Duration::ZERO, |owner| row.slot_lease.saturating_sub(seen(owner)));
-        Take { slot: row.slot, epoch: row.epoch, wait }
+    fn take(&self, row: &SlotRow, now: Duration) -> Take {
+        let since = |instant: Option<&Duration>| instant.map_or(Duration::ZERO, |at| now.saturating_sub(*at));
+        let seen = |owner: &NodeId| self.seen.get(owner).map_or(Duration::ZERO, |seen| seen.lasts);
+        let still = |owner: NodeId| seen(&owner) + since(self.gone.get(&owner));
+        Take {
+            slot: row.slot,
+            epoch: row.epoch,
+            wait: row.owner.map_or(Duration::ZERO, |owner| row.slot_lease.saturating_sub(still(owner))),
+            wait_if_restored: match row.owner {
+                Some(_) => Duration::ZERO,
+                None => row.slot_lease.saturating_sub(since(self.first_answered.as_ref())),
+            },
+        }
     }
 }
 
@@ -191,7 +223,11 @@ mod tests {
     impl World {
         /// Of node 1.
         fn new() -> Self {
-            Self { membership: Membership::new(NodeId(1), LEASE), at: ms(0) }
+            Self::after_a_delay_of(LEASE)
+        }
+
+        fn after_a_delay_of(join_delay: Duration) -> Self {
+            Self { membership: Membership::new(NodeId(1), join_delay, None), at: ms(0) }
         }
 
         /// A quarter of a second later, the counters as they are given.
@@ -214,6 +250,23 @@ mod tests {
         let plan = world.poll(&[12], &free, &[3]);
         let taken: Vec<_> = plan.take.iter().map(|take| (take.slot.get(), take.wait)).collect();
         assert_eq!(taken, [0, 1, 2, 4, 5, 6, 7].map(|slot| (slot, ms(0))));
+    }
+
+    #[test]
+    fn a_free_slot_waits_for_a_node_that_is_about_to_be_entitled_to_it() {
+        let (free, labels) = (slots(64, |_| None), ["node-1", "node-2"]);
+        let is_first = |take: &Take| owner_of(take.slot, &labels) == Some("node-1");
+        // The second node joins so many polls of 250 ms after the first one.
+        for (later, waits) in [(1, true), (4, true), (5, false)] {
+            let mut world = World::new();
+            let mut plan = Plan::default();
+            for counter in 0..=12 {
+                let counters = if counter < later { &[counter][..] } else { &[counter, counter] };
+                plan = world.poll(counters, &free, &[]);
+            }
+            assert_eq!(plan.take.iter().all(is_first), waits, "{later}");
+            assert_eq!(plan.take.len() == 64, !waits, "{later}");
+        }
     }
 
     #[test]
@@ -249,25 +302,38 @@ mod tests {
         let plan = world.poll(&[13], &of_other, &[]);
         assert_eq!(plan.take.len(), 8);
         assert!(plan.take.iter().all(|take| take.wait.is_zero()));
-        // Another node has not seen it, and waits.
-        let mut later = World::new();
-        let mut plan = Plan::default();
-        for counter in 0..=12 {
-            plan = later.poll(&[counter], &of_other, &[]);
+        // Another node has not seen it, and waits from its first poll on.
+        let mut later = World::after_a_delay_of(ms(1000));
+        let plans: Vec<_> = (0..=12).map(|counter| later.poll(&[counter], &of_other, &[])).collect();
+        assert!(plans[..4].iter().all(|plan| plan.take.is_empty()));
+        for (plan, wait) in plans[4..].iter().zip([2000, 1750, 1500]) {
+            assert!(plan.take.len() == 8 && plan.take.iter().all(|take| take.wait == ms(wait)), "{plan:?}");
         }
-        assert!(plan.take.len() == 8 && plan.take.iter().all(|take| take.wait == LEASE));
+        assert!(plans[12].take.iter().all(|take| take.wait.is_zero()));
+    }
+
+    #[test]
+    fn slots_that_a_new_generation_has_freed_wait_from_the_first_poll_on() {
+        let mut world = World::after_a_delay_of(ms(1000));
+        let plans: Vec<_> =
+            (0..=12).map(|counter| world.poll(&[counter], &slots(2, |_| None), &[])).collect();
+        let waits = |plan: &Plan| plan.take.iter().map(|take| take.wait_if_restored).collect::<Vec<_>>();
+        assert_eq!(waits(&plans[4]), [ms(2000); 2]);
+        assert_eq!(waits(&plans[12]), [ms(0); 2]);
+        assert!(plans.iter().all(|plan| plan.take.iter().all(|take| take.wait.is_zero())));
     }
 
     #[test]
     fn who_has_seen_a_part_of_the_stillness_waits_for_the_rest_unless_its_polls_have_a_gap() {
         for (gap, wait) in [(ms(250), ms(500)), (LEASE / 2, ms(500)), (LEASE / 2 + ms(1), LEASE)] {
-            let mut world = World::new();
+            let mut world = World::after_a_delay_of(ms(250));
             let of_other = slots(8, |_| Some(2));
             (0..=2).for_each(|counter| _ = world.poll(&[counter, counter], &of_other, &[]));
             (3..=12).for_each(|counter| _ = world.poll(&[counter, 2], &of_other, &[]));
             // Another node has declared it dead.
             world.at += gap - ms(250);
             let mut plan = world.poll(&[13], &of_other, &[]);
+            let gone_at = world.at;
             // A gap makes this node one that has to renew for a while before it takes anything.
             for counter in 14..=27 {
                 if plan.take.is_empty() {
@@ -275,7 +341,20 @@ mod tests {
                 }
             }
             assert_eq!(plan.take.len(), 8);
-            assert!(plan.take.iter().all(|take| take.wait == wait), "{gap:?} {plan:?}");
+            let waited = world.at - gone_at;
+            let left = wait.saturating_sub(waited);
+            assert!(!left.is_zero() && plan.take.iter().all(|take| take.wait == left), "{gap:?} {plan:?}");
+        }
+    }
+
+    #[test]
+    fn who_has_outlived_its_former_life_waits_no_longer() {
+        for (outlived, wait) in [(Some(node(2, 7)), ms(0)), (None, LEASE - ms(250))] {
+            let mut world = World::new();
+            world.membership = Membership::new(NodeId(1), ms(250), outlived.as_ref());
+            world.poll(&[0], &slots(2, |_| Some(2)), &[]);
+            let plan = world.poll(&[1], &slots(2, |_| Some(2)), &[]);
+            assert!(plan.take.len() == 2 && plan.take.iter().all(|take| take.wait == wait), "{plan:?}");
         }
     }
 
@@ -283,7 +362,7 @@ mod tests {
     fn a_slot_that_is_owned_and_not_served_is_taken_anew_with_all_patience() {
         let mut world = World::new();
         let plan = world.poll(&[1], &slots(2, |_| Some(1)), &[0]);
-        assert_eq!(plan.take, [Take { slot: Slot::new(1), epoch: 1, wait: LEASE }]);
+        assert_eq!(plan.take, [Take { slot: Slot::new(1), epoch: 1, wait: LEASE, wait_if_restored: ms(0) }]);
     }
 
     #[test]

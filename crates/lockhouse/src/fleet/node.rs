@@ -180,7 +180,7 @@ impl FleetNode {
     /// Cancel safe.
     pub async fn find_in_time(&self, key: &BucketKey, patience: Duration) -> BucketPlace {
         let is_settled = |place: &BucketPlace| !matches!(place, BucketPlace::Moving);
-        self.find_where(key, patience, is_settled).await
+        self.find_slot(self.slot_of(key), patience, is_settled).await
     }
 
     /// As [`find_in_time`](Self::find_in_time), once it is not at that node, which has said so or could not
@@ -195,16 +195,25 @@ impl FleetNode {
             BucketPlace::There(node) => node.id != than,
             BucketPlace::Moving => false,
         };
-        self.find_where(key, patience, is_elsewhere).await
+        self.find_slot(self.slot_of(key), patience, is_elsewhere).await
     }
 
-    async fn find_where(
+    /// Whether this node serves the slot; one that is about to come or go is waited for, for this time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn serves_in_time(&self, slot: Slot, patience: Duration) -> bool {
+        let is_settled = |place: &BucketPlace| !matches!(place, BucketPlace::Moving);
+        matches!(self.find_slot(slot, patience, is_settled).await, BucketPlace::Here(_))
+    }
+
+    async fn find_slot(
         &self,
-        key: &BucketKey,
+        slot: Slot,
         patience: Duration,
         is_found: impl Fn(&BucketPlace) -> bool,
     ) -> BucketPlace {
-        let slot = self.slot_of(key);
         let mut changes = self.inner.table.changes();
         let found = async {
             loop {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use data_encoding::{BASE64, HEXLOWER};
-use lockhouse::store::NodeId;
+use lockhouse::store::{NodeId, Slot};
 use rustls::pki_types::CertificateDer;
 
 use super::replays::{Replays, Sender};
@@ -23,17 +23,24 @@ const CALLER: HeaderName = HeaderName::from_static("lockhouse-caller");
 /// The certificates that the caller showed, in base64, with commas between them.
 const CERTIFICATE: HeaderName = HeaderName::from_static("lockhouse-certificate");
 
+/// The slot that a WebSocket is about, whose bucket is known only by the frame behind its handshake.
+const SLOT: HeaderName = HeaderName::from_static("lockhouse-slot");
+
 /// The caller whose request is handed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HopCaller {
     pub(crate) from: Option<Network>,
     /// As it was shown, its own first; empty if none was.
     pub(crate) certificate: Vec<CertificateDer<'static>>,
+    /// The slot that the request is about, if it does not say so itself.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// The mark of a request that another node hands on, among its extensions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Forwarded;
+pub(crate) struct Forwarded {
+    pub(crate) slot: Option<Slot>,
+}
 
 /// The headers of a request that is none of a client, without a proof for this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,9 +57,12 @@ pub(super) struct Target<'a> {
     pub(super) path: &'a str,
 }
 
+/// What is known of the caller; a header is left out if its text is empty.
+const OF_CALLER: [HeaderName; 3] = [CALLER, CERTIFICATE, SLOT];
+
 /// Takes the headers of a hop out, which only other nodes may send.
 fn strip(headers: &mut HeaderMap) {
-    [HOP, CALLER, CERTIFICATE].iter().for_each(|name| _ = headers.remove(name));
+    [HOP, CALLER, CERTIFICATE, SLOT].iter().for_each(|name| _ = headers.remove(name));
 }
 
 /// Adds the headers of a hop.
@@ -65,17 +75,13 @@ pub(super) fn sign(
 ) {
     strip(headers);
     let value = |text: &str| HeaderValue::try_from(text).expect("it is ASCII");
-    let (from, certificate) = texts(caller);
+    let texts = texts(caller);
     let number = number.to_be_bytes();
-    let proof =
-        secret.prove(&parts(&sender, &number, target, &from, &certificate, &target.node.0.to_be_bytes()));
+    let proof = secret.prove(&parts(&sender, &number, target, &texts, &target.node.0.to_be_bytes()));
     let hop: [&[u8]; 3] = [&sender, &number, &proof];
     headers.insert(HOP, value(&HEXLOWER.encode(&hop.concat())));
-    if !from.is_empty() {
-        headers.insert(CALLER, value(&from));
-    }
-    if !certificate.is_empty() {
-        headers.insert(CERTIFICATE, value(&certificate));
+    for (name, text) in OF_CALLER.into_iter().zip(&texts).filter(|(_, text)| !text.is_empty()) {
+        headers.insert(name, value(text));
     }
 }
 
@@ -92,41 +98,45 @@ pub(super) fn verify(
 ) -> Result<HopCaller, Misdirected> {
     let text =
         |name: &HeaderName| headers.get(name).map_or(Ok(""), HeaderValue::to_str).map_err(|_| Misdirected);
-    let (hop, from, certificate) = (text(&HOP)?, text(&CALLER)?.to_owned(), text(&CERTIFICATE)?.to_owned());
-    let hop = HEXLOWER.decode(hop.as_bytes()).map_err(|_| Misdirected)?;
+    let [from, certificate, slot] = OF_CALLER.map(|name| text(&name).map(str::to_owned));
+    let texts = [from?, certificate?, slot?];
+    let hop = HEXLOWER.decode(text(&HOP)?.as_bytes()).map_err(|_| Misdirected)?;
     let (sender, rest) = hop.split_first_chunk::<16>().ok_or(Misdirected)?;
     let (number, proof) = rest.split_first_chunk::<8>().ok_or(Misdirected)?;
     let node = target.node.0.to_be_bytes();
-    if !secret.is_proven(&parts(sender, number, target, &from, &certificate, &node), proof)
+    if !secret.is_proven(&parts(sender, number, target, &texts, &node), proof)
         || !replays.is_new(*sender, u64::from_be_bytes(*number))
     {
         return Err(Misdirected);
     }
     strip(headers);
-    Ok(HopCaller { from: network(&from)?, certificate: chain(&certificate)? })
+    let [from, certificate, slot] = &texts;
+    let slot =
+        (!slot.is_empty()).then(|| slot.parse().map(Slot::new).map_err(|_| Misdirected)).transpose()?;
+    Ok(HopCaller { from: network(from)?, certificate: chain(certificate)?, slot })
 }
 
 fn parts<'a>(
     sender: &'a Sender,
     number: &'a [u8; 8],
     target: Target<'a>,
-    from: &'a str,
-    certificate: &'a str,
+    texts: &'a [String; 3],
     node: &'a [u8; 8],
-) -> [&'a [u8]; 8] {
-    let [method, path, from, certificate] =
-        [target.method, target.path, from, certificate].map(str::as_bytes);
-    [b"hop", sender, number, node, method, path, from, certificate]
+) -> [&'a [u8]; 9] {
+    let [from, certificate, slot] = texts.each_ref().map(String::as_bytes);
+    let (method, path) = (target.method.as_bytes(), target.path.as_bytes());
+    [b"hop", sender, number, node, method, path, from, certificate, slot]
 }
 
-/// The caller as the headers have it.
-fn texts(caller: &HopCaller) -> (String, String) {
+/// The caller as the headers have it that are [`OF_CALLER`].
+fn texts(caller: &HopCaller) -> [String; 3] {
     let from = caller.from.map(|from| match from {
         Network::V4(address) => address.to_string(),
         Network::V6([a, b, c, d]) => Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).to_string(),
     });
     let certificates: Vec<String> = caller.certificate.iter().map(|der| BASE64.encode(der)).collect();
-    (from.unwrap_or_default(), certificates.join(","))
+    let slot = caller.slot.map(|slot| slot.get().to_string());
+    [from.unwrap_or_default(), certificates.join(","), slot.unwrap_or_default()]
 }
 
 fn network(text: &str) -> Result<Option<Network>, Misdirected> {
@@ -149,7 +159,7 @@ mod tests {
 
     fn caller() -> HopCaller {
         let certificate = [vec![1, 2, 3], vec![4]].map(CertificateDer::from).to_vec();
-        HopCaller { from: Some(Network::V4([10, 0, 0, 7].into())), certificate }
+        HopCaller { from: Some(Network::V4([10, 0, 0, 7].into())), certificate, slot: Some(Slot::new(5)) }
     }
 
     fn target(node: u64, path: &str) -> Target<'_> {
@@ -168,9 +178,11 @@ mod tests {
         assert_eq!(take(&signed, &secret, target(2, "/a")), Err(Misdirected));
         assert_eq!(take(&signed, &secret, target(1, "/b")), Err(Misdirected));
         assert_eq!(take(&signed, &ClusterSecret::new(&[8; 32]), target(1, "/a")), Err(Misdirected));
-        let mut other = signed.clone();
-        other.insert(CALLER, HeaderValue::from_static("10.0.0.8"));
-        assert_eq!(take(&other, &secret, target(1, "/a")), Err(Misdirected));
+        for (name, value) in [(CALLER, "10.0.0.8"), (SLOT, "6")] {
+            let mut other = signed.clone();
+            other.insert(name, HeaderValue::from_static(value));
+            assert_eq!(take(&other, &secret, target(1, "/a")), Err(Misdirected));
+        }
         assert_eq!(take(&signed, &secret, target(1, "/a")), Ok(caller()));
         assert_eq!(take(&signed, &secret, target(1, "/a")), Err(Misdirected), "again");
         verify(&mut signed, &secret, &Replays::default(), target(1, "/a")).expect("it is for this node");
@@ -181,7 +193,7 @@ mod tests {
     fn what_a_client_claims_is_left_out() {
         let mut headers = HeaderMap::new();
         let value = || HeaderValue::from_static("10.0.0.1");
-        [HOP, CALLER, CERTIFICATE].into_iter().for_each(|name| _ = headers.append(name, value()));
+        [HOP, CALLER, CERTIFICATE, SLOT].into_iter().for_each(|name| _ = headers.append(name, value()));
         strip(&mut headers);
         assert!(headers.is_empty());
     }

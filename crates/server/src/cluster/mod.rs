@@ -29,6 +29,7 @@ pub(crate) fn caller_of(extensions: &Extensions) -> HopCaller {
     HopCaller {
         from: extensions.get::<ConnectionPermit>().map(|permit| permit.from),
         certificate: certificate.map(|certificate| certificate.chain().to_vec()).unwrap_or_default(),
+        slot: None,
     }
 }
 

@@ -9,7 +9,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use lockhouse::BucketKey;
 use lockhouse::fleet::BucketPlace;
-use lockhouse::store::NodeRow;
+use lockhouse::store::{NodeRow, Slot};
 use lockhouse_wire::close;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
 use tokio::time::{Instant, timeout};
@@ -29,6 +29,9 @@ pub(super) struct UpgradeHead {
     pub(super) caller: HopCaller,
 }
 
+/// The answer of a node to a WebSocket that another one hands on: it has not the slot, nor gets it soon.
+pub(super) const NOT_HERE: StatusCode = StatusCode::MISDIRECTED_REQUEST;
+
 /// Why another node does not take a WebSocket.
 enum Refused {
     /// It has not got it, or has not the bucket.
@@ -45,7 +48,7 @@ pub(super) async fn hand_on(
     key: &BucketKey,
     connection: WebSocketConnection,
 ) -> Option<WebSocketConnection> {
-    let until = Instant::now() + MOVING_PATIENCE;
+    let (until, slot) = (Instant::now() + MOVING_PATIENCE, cluster.node.slot_of(key));
     let mut place = cluster.node.find_in_time(key, MOVING_PATIENCE).await;
     loop {
         let node = match place {
@@ -57,7 +60,7 @@ pub(super) async fn hand_on(
                 return None;
             }
         };
-        match connect(cluster, head, &node).await {
+        match connect(cluster, head, slot, &node).await {
             Ok(far) => {
                 relay(state, connection, far).await;
                 return None;
@@ -77,10 +80,12 @@ pub(super) async fn hand_on(
 async fn connect(
     cluster: &Cluster,
     head: &UpgradeHead,
+    slot: Slot,
     node: &NodeRow,
 ) -> Result<TokioIo<Upgraded>, Refused> {
     let UpgradeHead { target, headers, caller } = head;
-    let sending = cluster.client.send(node, (Method::GET, target), headers.clone(), caller, Body::empty());
+    let caller = HopCaller { slot: Some(slot), ..caller.clone() };
+    let sending = cluster.client.send(node, (Method::GET, target), headers.clone(), &caller, Body::empty());
     let opened = async {
         let response = sending.await.map_err(|error| error.to_string())?;
         let status = response.status();

@@ -12,12 +12,12 @@ use lockhouse_wire::{PATH, SCOPE_BYTES, SUBPROTOCOL, percent_decode, shorten};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::forward::UpgradeHead;
+use super::forward::{NOT_HERE, UpgradeHead};
 use super::hello::{ConnectionScope, Opened, read_hello};
 use super::refuse::refuse;
 use crate::access::{self, check_origin, is_list_of_origins};
 use crate::auth;
-use crate::bounds::ORIGINS_BYTES;
+use crate::bounds::{MOVING_PATIENCE, ORIGINS_BYTES};
 use crate::cluster::{Forwarded, caller_of};
 use crate::limits::ConnectionPermit;
 use crate::settings::LimitSettings;
@@ -55,6 +55,12 @@ pub(crate) async fn upgrade(
         Ok(scope) => scope,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
+    let forwarded = request.extensions().get::<Forwarded>().copied();
+    if let Some((cluster, Forwarded { slot: Some(slot) })) = state.houses.cluster().zip(forwarded)
+        && !cluster.node.serves_in_time(slot, MOVING_PATIENCE).await
+    {
+        return refuse(NOT_HERE, format!("slot {} is not here", slot.get()));
+    }
     if state.phase() == Phase::Stopping {
         let refused = refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
         return ([(header::RETRY_AFTER, RESTART_SECONDS)], refused).into_response();
@@ -62,8 +68,7 @@ pub(crate) async fn upgrade(
     let initiator = state.initiator(request.headers());
     let certificate = auth::certificate(&initiator, request.extensions());
     let permit = request.extensions().get::<ConnectionPermit>().cloned();
-    let is_forwarded = request.extensions().get::<Forwarded>().is_some();
-    let head = (state.houses.cluster().is_some() && !is_forwarded).then(|| {
+    let head = (state.houses.cluster().is_some() && forwarded.is_none()).then(|| {
         let target = request.uri().path_and_query().map_or(PATH, |target| target.as_str()).to_owned();
         let caller = caller_of(request.extensions());
         UpgradeHead { target, headers: request.headers().clone(), caller }

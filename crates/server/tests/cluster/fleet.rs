@@ -78,23 +78,7 @@ impl Fleet {
 
     /// Waits until each slot is served by the one of these nodes that it is for, so that none moves any more.
     pub(crate) fn settled(&self, nodes: &[&Running]) -> Value {
-        let begun = Instant::now();
-        loop {
-            let view = self.view(nodes[0]);
-            let labels: Vec<_> =
-                view["nodes"].as_array().unwrap().iter().filter_map(|node| node["node"].as_str()).collect();
-            let is_at_home = |slot: &Value| {
-                let number = Slot::new(slot["slot"].as_u64().unwrap() as u16);
-                let is_served = matches!(slot["state"].as_str(), Some("serving" | "recovering"));
-                is_served && slot["node"].as_str() == owner_of(number, &labels)
-            };
-            let is_settled =
-                labels.len() == nodes.len() && view["slots"].as_array().unwrap().iter().all(is_at_home);
-            if is_settled {
-                return view;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{view:#}");
-        }
+        until_settled(nodes.len(), || self.view(nodes[0]))
     }
 
     /// Whether the node of that label has the bucket.
@@ -114,6 +98,25 @@ impl Fleet {
         let is_at = |slot: Slot| view["slots"][usize::from(slot.get())]["node"] == label;
         let mut names = (0..).map(|number| format!("bucket-{number}"));
         names.find(|name| is_at(Slot::of(&Scope::new("", name.as_str()), SLOTS))).unwrap()
+    }
+}
+
+/// Looks at a fleet of so many nodes until each slot is served by the node that it is for.
+pub(crate) fn until_settled(count: usize, look: impl Fn() -> Value) -> Value {
+    let begun = Instant::now();
+    loop {
+        let view = look();
+        let labels: Vec<_> =
+            view["nodes"].as_array().unwrap().iter().filter_map(|node| node["node"].as_str()).collect();
+        let is_at_home = |slot: &Value| {
+            let number = Slot::new(slot["slot"].as_u64().unwrap() as u16);
+            let is_served = matches!(slot["state"].as_str(), Some("serving" | "recovering"));
+            is_served && slot["node"].as_str() == owner_of(number, &labels)
+        };
+        if labels.len() == count && view["slots"].as_array().unwrap().iter().all(is_at_home) {
+            return view;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{view:#}");
     }
 }
 

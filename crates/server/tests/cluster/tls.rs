@@ -1,12 +1,9 @@
 //! Nodes that speak TLS with each other, for a client that is known by its certificate.
 
 use std::fs;
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
 
 use crate::certificates::Ca;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, until_settled};
 use crate::running::{Running, lockhouse, run};
 
 const SETTINGS: &str = r#"
@@ -41,22 +38,11 @@ fn a_client_is_known_by_its_certificate_to_the_node_behind_the_one_that_it_has_c
         run(&mut lockhouse(folder, &[arguments, &usual, certificate].concat()))
     };
     let billing = ["--cert", "billing.pem", "--cert-key", "billing.key"];
-    let begun = Instant::now();
-    let view = loop {
+    let view = until_settled(2, || {
         let (code, out, error) = by(&billing, &["cluster", "--json"]);
         assert_eq!(code, Some(0), "{error}");
-        let view: Value = serde_json::from_str(&out).unwrap();
-        let owns = |node: &Value| node["owns"].as_u64() > Some(0) && node["unreachable"].is_null();
-        let nodes = view["nodes"].as_array().unwrap();
-        let is_served = |slot: &Value| slot["state"] == "serving";
-        if nodes.len() == 2
-            && nodes.iter().all(owns)
-            && view["slots"].as_array().unwrap().iter().all(is_served)
-        {
-            break view;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(30), "{view:#}");
-    };
+        serde_json::from_str(&out).unwrap()
+    });
     // Both nodes have some of these.
     let mut at = [0, 0];
     for number in 0..16 {

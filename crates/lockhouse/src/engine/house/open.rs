@@ -9,6 +9,9 @@ use lockhouse_store::{
     HeldList, HeldWebLock, MarkOf, Opened, Slot, Store, TakeError, TokenMark, Write, WriterId,
 };
 
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::sleep;
+
 use crate::engine::absence::{AWAY, Absence, NameHasher};
 use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::pipeline::{LastWrite, Pipeline, Stop};
@@ -60,18 +63,39 @@ pub(crate) struct SlotTenure {
     pub(crate) slot: Slot,
     /// Whether the node may speak.
     pub(crate) lease: Arc<SlotLease>,
-    /// The epoch of the slot when it was decided to take it.
-    pub(crate) seen_epoch: u64,
-    /// How long its owner of that epoch may believe in its right, from the take.
-    pub(crate) wait: Duration,
+    /// What is known of the owner before.
+    pub(crate) former: FormerOwner,
+    /// The slots of a node are loaded one after the other.
+    pub(crate) turn: OwnedMutexGuard<()>,
 }
 
-impl SlotTenure {
-    /// How long the former owner may believe in its right, in milliseconds, if the take has led to this
-    /// epoch. If another take came between, nothing is known of that owner.
-    fn wait_ms(&self, epoch: u64) -> u64 {
-        let wait = if epoch == self.seen_epoch + 1 { self.wait } else { self.wait.max(self.lease.length()) };
-        whole_millis(wait)
+/// The owner of a slot before a node took it, as the node knows of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FormerOwner {
+    /// The epoch of the slot when it was decided to take it.
+    pub(crate) epoch: u64,
+    /// How long that owner may believe in its right, counted from `since`.
+    pub(crate) wait: Duration,
+    /// The same, if a failover has freed the slot.
+    pub(crate) wait_if_restored: Duration,
+    /// When it was decided to take the slot, on the clock of the slot lease.
+    pub(crate) since: Duration,
+}
+
+impl FormerOwner {
+    /// How long the former owner may believe in its right, once the take has led to this epoch. If another
+    /// take came between, nothing is known of that owner.
+    fn wait(&self, lease: &SlotLease, epoch: u64) -> Duration {
+        if epoch == self.epoch + 1 { self.wait } else { self.wait.max(lease.length()) }
+    }
+
+    /// Waits until the former owner is mute. To ensure correctness, nothing is granted and no lock reclaimed
+    /// before: until then that owner may end the lease of a client that has come here, and may grant what it
+    /// held.
+    async fn until_mute(self, lease: &SlotLease, wait: Duration, opened: &Opened) {
+        // After a failover nodes go on for as long as they may after their last commit on the former server.
+        let wait = if opened.restored { wait.max(self.wait_if_restored) } else { wait };
+        sleep((self.since + wait).saturating_sub(lease.now())).await;
     }
 }
 
@@ -151,8 +175,14 @@ impl House {
             // begins later, as it takes only tokens up to there.
             bucket.manager.continue_tokens_above(marks.above(&BucketKey::from(&*bucket.scope)));
         }
-        let wait_ms = tenure.as_ref().map_or(0, |tenure| tenure.wait_ms(opened.epoch));
-        let recovery = Recovery::new(&mut opened, &mut buckets, now, &options, wait_ms);
+        let (mut lease, mut wait) = (None, Duration::ZERO);
+        if let Some(tenure) = tenure {
+            drop(tenure.turn);
+            wait = tenure.former.wait(&tenure.lease, opened.epoch);
+            tenure.former.until_mute(&tenure.lease, wait, &opened).await;
+            lease = Some(tenure.lease);
+        }
+        let recovery = Recovery::new(&mut opened, &mut buckets, now, &options, whole_millis(wait));
         let mut first_writes = Vec::new();
         if options.lease_ms > 0 {
             first_writes.push(Write::LongestLease { ms: options.lease_ms });
@@ -166,7 +196,6 @@ impl House {
         let pipeline = Arc::new(Pipeline::new(store, slot, opened.epoch, writer, status.clone()));
         let tickets = Tickets::new(opened.key.as_bytes(), opened.epoch, opened.tickets_since);
         let tickets = (!options.reclaims_nothing).then_some(tickets);
-        let lease = tenure.map(|tenure| tenure.lease);
         let environment =
             Environment::over_store(options.bounds(), clock, status, tickets, &opened.key).under(lease);
         let house = Self::with(environment, Some(pipeline.clone()), recovery, marks);

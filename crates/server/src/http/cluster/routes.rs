@@ -14,6 +14,7 @@ use crate::bounds::NODE_STATE_PATIENCE;
 use crate::cluster::{Cluster, DRAIN};
 use crate::http::access::Caller;
 use crate::http::problem::{Code, Problem};
+use crate::http::request::asker::Asker;
 use crate::http::request::body::JsonBody;
 use crate::http::request::decode::{ApiResult, FromMembers, Members};
 use crate::state::AppState;
@@ -40,7 +41,7 @@ pub(crate) async fn show(State(state): State<Arc<AppState>>, _: Caller) -> ApiRe
 /// Begins to give all slots of a node to others.
 pub(crate) async fn drain(
     State(state): State<Arc<AppState>>,
-    caller: Caller,
+    asker: Asker,
     JsonBody(NodeToDrain(node)): JsonBody<NodeToDrain>,
 ) -> ApiResult<StatusCode> {
     let cluster = cluster(&state)?;
@@ -67,7 +68,8 @@ pub(crate) async fn drain(
             }
         }
     }
-    let event = AuditEvent { who: Some(&caller.identity), what: "drain", bucket: "*", name: Some(&label) };
-    audit::note(None, &event, None, None);
+    let who = Some(&*asker.caller.identity);
+    let event = AuditEvent { who, what: "drain", bucket: "*", name: Some(&label) };
+    audit::note(asker.from, &event, None, None);
     Ok(StatusCode::ACCEPTED)
 }
