@@ -221,7 +221,7 @@ impl Client {
                     return Ok((text, Received::Snapshot { id, more }));
                 }
                 ServerFrame::Fatal { code, problem } => bail!("fatal {}: {problem}", code.word()),
-                ServerFrame::Welcome(_) | ServerFrame::Closing => bail!("out of place: {text}"),
+                ServerFrame::Welcome(_) | ServerFrame::Closing { .. } => bail!("out of place: {text}"),
             }
         }
     }

@@ -351,6 +351,9 @@
   function isObject(value) {
     return typeof value === "object" && value !== null && !Array.isArray(value);
   }
+  function readPauseMs(frame) {
+    return frame.pauseMs == null ? 0 : count(frame, "pauseMs");
+  }
   function readWelcome(frame) {
     const limits = frame.limits;
     const bounds = typeof limits === "object" && limits !== null ? limits : {};
@@ -1512,7 +1515,9 @@
           this.#pinged(frame);
           return void 0;
         case "ack":
+          return void 0;
         case "closing":
+          this.#dialer.closing(frame);
           return void 0;
         case "fatal":
           this.#lastFatal = readFatal(frame).message;
@@ -3658,10 +3663,13 @@
 
   // src/dialer.ts
   var FIRST_PATIENCE_MS = 2e3;
+  var LONGEST_NAMED_MS = 5e3;
   var Dialer = class {
     #endpoints;
     #open;
     #backoff = new Backoff();
+    /** The pause that the server has named for the next round. */
+    #namedMs = 0;
     #latest;
     /** The error of the latest connection, as the platform reports it. Browsers report none. */
     #error = "";
@@ -3704,6 +3712,10 @@
     get trouble() {
       return this.#trouble;
     }
+    /** The server is about to close the connection, and may name the pause before the next one. */
+    closing(frame) {
+      this.#namedMs = Math.min(readPauseMs(frame), LONGEST_NAMED_MS);
+    }
     /** There is a connection. Once it breaks, a pause comes first, so that a crowd does not move as one. */
     connected() {
       this.#trouble = void 0;
@@ -3720,7 +3732,10 @@
     }
     /** Milliseconds to wait before the next attempt. */
     pauseMs(urgentMs) {
-      return this.isRoundOver ? this.#backoff.nextMs(urgentMs) : 0;
+      if (!this.isRoundOver) return 0;
+      const namedMs = Math.min(this.#namedMs, urgentMs ?? this.#namedMs);
+      this.#namedMs = 0;
+      return Math.max(namedMs, this.#backoff.nextMs(urgentMs));
     }
     /** Milliseconds after which the latest attempt, from the dial to the welcome, is given up. */
     patienceMs(urgentMs) {

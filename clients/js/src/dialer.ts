@@ -1,11 +1,15 @@
 import { Backoff } from './backoff.js';
 import type { Endpoints } from './endpoints.js';
+import { type RawFrame, readPauseMs } from './frames.js';
 import { DIAL_TIMEOUT_MS } from './goodbye.js';
 import type { WebSocketLike } from './types.js';
 import type { Endpoint } from './url.js';
 
 /** How long the first attempt at one of several endpoints may take. */
 const FIRST_PATIENCE_MS = 2_000;
+
+/** No server keeps a client away for longer. */
+const LONGEST_NAMED_MS = 5_000;
 
 /**
  * Connects to one endpoint after another. A round is one attempt at each; before it there is a pause, and
@@ -18,6 +22,8 @@ export class Dialer {
   readonly #endpoints: Endpoints;
   readonly #open: (endpoint: Endpoint) => WebSocketLike;
   readonly #backoff = new Backoff();
+  /** The pause that the server has named for the next round. */
+  #namedMs = 0;
   #latest: Endpoint;
   /** The error of the latest connection, as the platform reports it. Browsers report none. */
   #error = '';
@@ -67,6 +73,11 @@ export class Dialer {
     return this.#trouble;
   }
 
+  /** The server is about to close the connection, and may name the pause before the next one. */
+  closing(frame: RawFrame): void {
+    this.#namedMs = Math.min(readPauseMs(frame), LONGEST_NAMED_MS);
+  }
+
   /** There is a connection. Once it breaks, a pause comes first, so that a crowd does not move as one. */
   connected(): void {
     this.#trouble = undefined;
@@ -86,7 +97,10 @@ export class Dialer {
 
   /** Milliseconds to wait before the next attempt. */
   pauseMs(urgentMs: number | undefined): number {
-    return this.isRoundOver ? this.#backoff.nextMs(urgentMs) : 0;
+    if (!this.isRoundOver) return 0;
+    const namedMs = Math.min(this.#namedMs, urgentMs ?? this.#namedMs);
+    this.#namedMs = 0;
+    return Math.max(namedMs, this.#backoff.nextMs(urgentMs));
   }
 
   /** Milliseconds after which the latest attempt, from the dial to the welcome, is given up. */

@@ -105,6 +105,11 @@ function isObject(value: unknown): value is RawFrame {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** The pause that a `closing` names; 0 if none. */
+export function readPauseMs(frame: RawFrame): number {
+  return frame.pauseMs == null ? 0 : count(frame, 'pauseMs');
+}
+
 export function readWelcome(frame: RawFrame): Welcome {
   const limits = frame.limits;
   const bounds = typeof limits === 'object' && limits !== null ? (limits as RawFrame) : {};

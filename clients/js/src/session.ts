@@ -361,7 +361,9 @@ export class Session {
         this.#pinged(frame);
         return undefined;
       case 'ack':
+        return undefined;
       case 'closing':
+        this.#dialer.closing(frame);
         return undefined;
       case 'fatal':
         this.#lastFatal = readFatal(frame).message;

@@ -41,6 +41,23 @@ describe('resume', () => {
     assert.deepEqual(kinds(server.frames.slice(1)), [['release', 3, 1]]);
   });
 
+  test('the client waits as long as the server has named before it comes again', { timeout: 5_000 }, async (t) => {
+    const opened = await open(t);
+    opened.server.send({ type: 'closing', reason: 'shutdown', pauseMs: 400 });
+    opened.server.cut(1012);
+    const cut = performance.now();
+    await opened.peer.connection();
+    assert.ok(performance.now() - cut >= 399, 'no earlier');
+  });
+
+  test('with a lock to reclaim it waits no longer than a heartbeat', { timeout: 5_000 }, async (t) => {
+    const opened = await open(t, { heartbeatMs: 100 });
+    await hold(opened, 'a', 7, 1);
+    opened.server.send({ type: 'closing', reason: 'shutdown', pauseMs: 4_900 });
+    opened.server.cut(1012);
+    await opened.peer.connection();
+  });
+
   test('a grant that was lost with the connection is delivered after the resume, once', async (t) => {
     const opened = await open(t);
     let calls = 0;

@@ -107,7 +107,9 @@ function assertRead(raw, frame) {
     assert.deepEqual(reader.readPing(raw), { type, n: frame.n, answered: frame.answered });
   } else if (type === 'fatal') {
     assert.deepEqual(reader.readFatal(raw), { type, code: frame.code, message: frame.message });
-  } else if (type === 'ack' || type === 'closing') {
+  } else if (type === 'closing') {
+    assert.equal(reader.readPauseMs(raw), frame.pauseMs ?? 0);
+  } else if (type === 'ack') {
     assert.equal(raw.type, type);
     assert.equal(reader.readNotice(raw), undefined);
   } else {

@@ -150,6 +150,12 @@ pub(crate) const AUDIT_NAME_CHARS: usize = 256;
 /// How long a bucket that moves between two nodes is waited for.
 pub(crate) const MOVING_PATIENCE: Duration = Duration::from_secs(1);
 
+/// So many clients come again each second, after their connections were closed for a while.
+pub(crate) const RETURNS_PER_SECOND: u32 = 2_000;
+
+/// No client is kept away for longer.
+pub(crate) const LONGEST_TURN: Duration = Duration::from_secs(5);
+
 /// How long a connection to another node may take.
 pub(crate) const HOP_CONNECT: Duration = Duration::from_secs(1);
 

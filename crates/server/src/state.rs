@@ -18,7 +18,7 @@ use crate::limits::{Limiter, house_options};
 use crate::random::random_hex;
 use crate::store::Operator;
 use crate::warm_buckets::WarmBuckets;
-use crate::websocket::SessionRegistry;
+use crate::websocket::{SessionRegistry, Turns};
 
 /// The lock tables, the sessions, and how far the server is in its life.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(crate) struct AppState {
     /// Names this life of the server.
     pub(crate) epoch: String,
     pub(crate) sessions: SessionRegistry,
+    /// When clients come again whose connections are closed for a while.
+    pub(crate) turns: Turns,
     pub(crate) tasks: TaskTracker,
     /// The answers to requests with an `Idempotency-Key`.
     pub(crate) idempotency: Arc<IdempotencyStore>,
@@ -81,6 +83,7 @@ impl AppState {
             operator,
             epoch: random_hex::<16>(),
             sessions: SessionRegistry::default(),
+            turns: Turns::new(),
             tasks: TaskTracker::new(),
             idempotency: Arc::default(),
             warm_buckets: WarmBuckets::default(),

@@ -45,8 +45,12 @@ pub enum ServerFrame<'a> {
         /// The problem.
         problem: FrameProblem<'a>,
     },
-    /// The server stops: nothing is granted any more.
-    Closing,
+    /// The server stops, or the bucket moves to another one: nothing is granted any more.
+    Closing {
+        /// How long the client waits before it connects again, once the connection is closed: so the crowd of
+        /// clients is spread. None if it has its own pause.
+        pause_ms: Option<u64>,
+    },
 }
 
 /// The answer to `hello`.
@@ -212,6 +216,8 @@ struct RawFrame<'a> {
     #[serde(borrow)]
     retry_after_ms: RawField<'a>,
     #[serde(borrow)]
+    pause_ms: RawField<'a>,
+    #[serde(borrow)]
     field: RawField<'a>,
     #[serde(borrow)]
     value: RawField<'a>,
@@ -305,9 +311,10 @@ impl<'a> Envelope<ServerFrame<'a>> {
                 object.word("code", code.word());
                 problem.write(object);
             }
-            ServerFrame::Closing => {
+            ServerFrame::Closing { pause_ms } => {
                 let mut object = unnumbered(out, "closing");
                 object.word("reason", "shutdown");
+                object.number_if_any("pauseMs", *pause_ms);
                 object.end();
             }
         }
@@ -341,7 +348,9 @@ impl<'a> RawFrame<'a> {
                 return Ok(Envelope { ack, frame: ServerFrame::Ack });
             }
             "fatal" => self.fatal(),
-            "closing" => Ok(ServerFrame::Closing),
+            "closing" => Ok(ServerFrame::Closing {
+                pause_ms: field("pauseMs", self.pause_ms).number_if_any(&POSITIVE)?,
+            }),
             _ => {
                 Err(FrameProblem::with_value("type", &kind, "a frame type of lockhouse.v1 that servers send"))
             }

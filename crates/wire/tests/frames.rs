@@ -321,7 +321,9 @@ fn server_meaning(envelope: &Envelope<ServerFrame<'_>>) -> Value {
         ServerFrame::Ping { n, answered } => json!({"type": "ping", "n": n, "answered": answered}),
         ServerFrame::Ack => json!({"type": "ack"}),
         ServerFrame::Fatal { code, problem } => problem_meaning("fatal", code.word(), problem),
-        ServerFrame::Closing => json!({"type": "closing", "reason": "shutdown"}),
+        ServerFrame::Closing { pause_ms } => {
+            json!({"type": "closing", "reason": "shutdown", "pauseMs": pause_ms})
+        }
     };
     meaning["ack"] = json!(envelope.ack);
     meaning
@@ -608,7 +610,7 @@ fn server_envelope() -> impl Strategy<Value = Envelope<ServerFrame<'static>>> {
         1 => (number(), 0..99u64).prop_map(|(n, answered)| ServerFrame::Ping { n, answered }),
         1 => Just(ServerFrame::Ack),
         1 => (fatal, problem()).prop_map(|(code, problem)| ServerFrame::Fatal { code, problem }),
-        1 => Just(ServerFrame::Closing),
+        1 => prop::option::of(1..99u64).prop_map(|pause_ms| ServerFrame::Closing { pause_ms }),
     ];
     (0..100u64, frame).prop_map(|(ack, frame)| Envelope { ack, frame })
 }

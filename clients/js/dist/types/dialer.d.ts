@@ -1,4 +1,5 @@
 import type { Endpoints } from './endpoints.js';
+import { type RawFrame } from './frames.js';
 import type { WebSocketLike } from './types.js';
 import type { Endpoint } from './url.js';
 /**
@@ -24,6 +25,8 @@ export declare class Dialer {
     failed(why?: string): void;
     /** Why there is no connection; undefined while there is one, and before the first attempt has failed. */
     get trouble(): string | undefined;
+    /** The server is about to close the connection, and may name the pause before the next one. */
+    closing(frame: RawFrame): void;
     /** There is a connection. Once it breaks, a pause comes first, so that a crowd does not move as one. */
     connected(): void;
     /** The connection has proved good. */

@@ -72,6 +72,8 @@ export declare const BATCH_FRAMES = 1024;
 export declare function parseMessage(data: unknown): RawFrame | readonly unknown[];
 /** The frame at that place of an array. */
 export declare function frameAt(message: readonly unknown[], index: number): RawFrame;
+/** The pause that a `closing` names; 0 if none. */
+export declare function readPauseMs(frame: RawFrame): number;
 export declare function readWelcome(frame: RawFrame): Welcome;
 export declare function readPing(frame: RawFrame): Ping;
 export declare function readFatal(frame: RawFrame): Fatal;

@@ -386,6 +386,18 @@ fn of_nodes() -> Vec<Constant> {
             "status 503 `moving`, or close 1012",
         ),
         (
+            "RETURNS_PER_SECOND",
+            RETURNS_PER_SECOND.to_string(),
+            "clients that come again each second, after a server or one of its buckets has gone",
+            "their turns are spread over more time, up to `LONGEST_TURN`",
+        ),
+        (
+            "LONGEST_TURN",
+            length(LONGEST_TURN),
+            "how long a client is kept away at most",
+            "more clients come in each second",
+        ),
+        (
             "HOP_CONNECT",
             length(HOP_CONNECT),
             "how long a connection to another node may take",

@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse::fleet::BucketPlace;
 use lockhouse::{Bucket, House, StoreState};
@@ -229,7 +230,7 @@ impl Session {
         let phase = *self.phase.borrow_and_update();
         match phase {
             Phase::Running => {}
-            Phase::Draining => self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text()),
+            Phase::Draining => self.announce_close(None),
             // The change of the phase closes this connection as any other.
             Phase::Stopping => self.phase.mark_changed(),
         }
@@ -299,11 +300,10 @@ impl Session {
     }
 
     pub(super) fn change_phase(&mut self) -> Verdict {
-        match *self.phase.borrow_and_update() {
+        let phase = *self.phase.borrow_and_update();
+        match phase {
             Phase::Running => {}
-            Phase::Draining => {
-                self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text());
-            }
+            Phase::Draining => self.announce_close(None),
             Phase::Stopping => return Verdict::Stop,
         }
         Verdict::GoOn
@@ -324,8 +324,8 @@ impl Session {
                 }
             }
             Verdict::Bye => Parting::Ended(self.close(close::NORMAL, "bye")),
-            Verdict::Stop => Parting::Ended(self.close(close::RESTART, "shutdown")),
-            Verdict::Moved => Parting::Ended(self.close(close::RESTART, "moved")),
+            Verdict::Stop => Parting::Ended(self.close_for_now("shutdown")),
+            Verdict::Moved => Parting::Ended(self.close_for_now("moved")),
             Verdict::Unsupported => Parting::Detached(self.close(close::UNSUPPORTED, "binary message")),
             Verdict::Fatal(code, problem) => {
                 // The client's value is not repeated: it may be a secret in the wrong place.
@@ -353,6 +353,19 @@ impl Session {
             }
         };
         Some(parting)
+    }
+
+    /// Announces that the connection will be closed, and when the client may come again.
+    fn announce_close(&mut self, pause: Option<Duration>) {
+        let pause_ms = pause.map(|pause| pause.as_millis() as u64).filter(|ms| *ms > 0);
+        self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing { pause_ms }).to_text());
+    }
+
+    /// Closes the connection of a client that will come again, here or at another server, at its turn among
+    /// all that have to.
+    fn close_for_now(&mut self, reason: &'static str) -> LastWords {
+        self.announce_close(Some(self.state.turns.next()));
+        self.close(close::RESTART, reason)
     }
 
     fn close(&mut self, code: u16, reason: &'static str) -> LastWords {

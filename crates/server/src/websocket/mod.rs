@@ -7,6 +7,7 @@ mod connection;
 mod recorded;
 mod registry;
 mod silence;
+mod turns;
 mod write_queue;
 
 pub(crate) use self::admission::{Admission, Denial, Presented};
@@ -14,4 +15,5 @@ pub(crate) use self::connection::{
     Farewell, Incoming, IncomingFrame, RawConnection, ReadMode, WebSocketConnection,
 };
 pub(crate) use self::registry::{Attach, Registration, SessionRegistry};
+pub(crate) use self::turns::Turns;
 pub(crate) use self::write_queue::WriteQueue;

@@ -83,7 +83,8 @@ async fn a_stopping_server_grants_nothing_and_ends_once_nothing_is_held() {
     late.send(json!({"type": "hello"})).await;
     assert_eq!(late.closed().await, 1012);
     holder.release(1).await;
-    // The next in the queue gets nothing.
+    // The next in the queue gets nothing. The last frame says when to come again, after the turns of others.
+    assert_eq!(other.next().await["type"], "closing");
     assert_eq!(other.next_or_close().await.unwrap_err().unwrap().code, 1012.into());
     assert_eq!(holder.closed().await, 1012);
     tokio::time::timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap().unwrap();

@@ -275,7 +275,7 @@ impl Session {
             ServerFrame::Fatal { code, problem } => {
                 server.strange(format!("a connection ends: {}: {problem}", code.word()));
             }
-            ServerFrame::Ack | ServerFrame::Closing => {}
+            ServerFrame::Ack | ServerFrame::Closing { .. } => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(5);
+pub(crate) const LONGEST: Duration = Duration::from_secs(5);
 
 /// How often it was tried in vain.
 #[derive(Debug, Default)]
@@ -15,16 +15,16 @@ impl Backoff {
     /// How long to wait before the next attempt: half to the whole of a span that doubles up to 5 s, at
     /// random, so that a restarted server is not met by all its clients at once.
     pub(crate) fn pause(&mut self) -> Duration {
-        self.pause_of_at_most(LONGEST)
+        self.pause_of_at_most(LONGEST, Duration::ZERO)
     }
 
-    /// The same, of a span that grows no longer than that.
-    pub(crate) fn pause_of_at_most(&mut self, longest: Duration) -> Duration {
+    /// The same, but no longer than `longest`. Up to there it is at least as long as the server has named.
+    pub(crate) fn pause_of_at_most(&mut self, longest: Duration, named: Duration) -> Duration {
         let span = FIRST.saturating_mul(1 << self.attempts.min(16)).min(LONGEST).min(longest);
         self.attempts += 1;
         // Without randomness the pause is merely a predictable one.
         let jitter = getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX));
-        span.mul_f64(0.5 + jitter / 2.0)
+        span.mul_f64(0.5 + jitter / 2.0).max(named.min(longest))
     }
 
     /// A connection has proved good.
@@ -52,8 +52,17 @@ mod tests {
     fn pauses_grow_no_longer_than_is_asked_for() {
         let (mut backoff, most) = (Backoff::default(), Duration::from_millis(300));
         for span in [100, 200, 300, 300] {
-            let pause = backoff.pause_of_at_most(most).as_millis();
+            let pause = backoff.pause_of_at_most(most, Duration::ZERO).as_millis();
             assert!((span / 2..=span).contains(&pause), "{pause} ms of {span} ms");
         }
+    }
+
+    #[test]
+    fn the_pause_is_as_long_as_the_server_has_named_up_to_the_longest() {
+        let ms = Duration::from_millis;
+        for (longest, named, pause) in [(LONGEST, ms(900), ms(900)), (ms(300), ms(900), ms(300))] {
+            assert_eq!(Backoff::default().pause_of_at_most(longest, named), pause);
+        }
+        assert_eq!(Backoff::default().pause_of_at_most(LONGEST, ms(60_000)), LONGEST);
     }
 }

@@ -84,6 +84,11 @@ impl State {
         self.note_first_due();
     }
 
+    /// How often the server expects a frame of the session, if there is one.
+    pub(crate) fn heartbeat(&self) -> Option<Duration> {
+        self.session.as_ref().map(|session| session.heartbeat)
+    }
+
     /// The heartbeat, while there are locks: with the connection lost, no pause is longer then, and the first
     /// attempts give up after it, so that the next endpoint is tried long before the lease is over.
     pub(crate) fn urgency(&self) -> Option<Duration> {

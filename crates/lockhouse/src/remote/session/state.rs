@@ -68,6 +68,8 @@ pub(crate) struct State {
     pub(crate) session: Option<Session>,
     /// When the bucket is to have recovered, if it did not say at the latest welcome that it has.
     recovers_until: Option<Instant>,
+    /// The pause before the next connection that the server has named.
+    pub(crate) named_pause: Option<Duration>,
     link: Link,
     /// When everything was ended for good.
     closed: Option<Instant>,
@@ -90,7 +92,7 @@ pub(crate) struct Session {
     id: String,
     secret: String,
     lease: SessionLease,
-    heartbeat: Duration,
+    pub(super) heartbeat: Duration,
     agents: u64,
     pub(crate) outbox: Outbox,
     /// The last numbered frame of the server that was processed, and how many of them no frame of ours has
@@ -160,6 +162,7 @@ impl Shared {
             limits: Limits::DEFAULT,
             session: None,
             recovers_until: None,
+            named_pause: None,
             link: Link::Down,
             closed: None,
             farewell: None,
@@ -338,7 +341,8 @@ impl State {
             }
             ServerFrame::Snapshot(page) => self.page(page)?,
             ServerFrame::Fatal { code, problem } => self.fatal(code, &problem.message),
-            ServerFrame::Ack | ServerFrame::Closing => {}
+            ServerFrame::Closing { pause_ms } => self.named_pause = pause_ms.map(Duration::from_millis),
+            ServerFrame::Ack => {}
             ServerFrame::Welcome(_) => return Err(ProtocolViolation("a second welcome".to_owned())),
         }
         Ok(())
@@ -382,11 +386,6 @@ impl State {
             Link::HangUp(how) => Some(how),
             Link::Down | Link::Up { .. } => None,
         }
-    }
-
-    /// How often the server expects a frame of the session, if there is one.
-    pub(crate) fn heartbeat(&self) -> Option<Duration> {
-        self.session.as_ref().map(|session| session.heartbeat)
     }
 
     /// Looks at the clock; says how long it need not look again.

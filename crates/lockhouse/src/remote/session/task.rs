@@ -10,7 +10,7 @@ use lockhouse_wire::{Envelope, FatalCode, ServerFrame, close};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, LONGEST};
 use super::state::{HangUp, Shared, State, Unwelcome};
 use crate::moment::Moment;
 use crate::remote::connection::Connection;
@@ -154,10 +154,8 @@ impl SessionTask {
     async fn reconnect(&self, backoff: &mut Backoff) -> Option<Connected> {
         let mut round = 0;
         loop {
-            let pause = match self.shared.with(|state| state.urgency()) {
-                Some(heartbeat) => backoff.pause_of_at_most(heartbeat),
-                None => backoff.pause(),
-            };
+            let (urgency, named) = self.shared.with(|state| (state.urgency(), state.named_pause.take()));
+            let pause = backoff.pause_of_at_most(urgency.unwrap_or(LONGEST), named.unwrap_or_default());
             let attempt = async {
                 sleep(pause).await;
                 self.connect(round).await
