@@ -64,6 +64,7 @@ enum Command {
     LocalCluster(cluster::Args),
     /// Kill the owner of some buckets again and again, and measure when others go on in its place
     Failover(cluster::failover::Args),
+    JsFleet(cluster::suite::Args),
     Guard(guard::Args),
     #[command(hide = true)]
     GuardPath(guard::PathArgs),
@@ -87,6 +88,7 @@ pub fn run() -> ExitCode {
         Command::Neighbours(args) => neighbours::run(&args),
         Command::LocalCluster(args) => cluster::run(&args),
         Command::Failover(args) => cluster::failover::run(&args),
+        Command::JsFleet(args) => cluster::suite::run(&args),
         Command::Guard(args) => guard::run(&args),
         Command::GuardPath(args) => guard::run_path(&args),
         Command::NeighboursCrowd(args) => neighbours::crowd::run(&args),

@@ -88,6 +88,8 @@ enum Command {
     LocalCluster(lab::Args),
     /// Kill the owner of some buckets again and again, and measure when others go on in its place
     Failover(lab::Args),
+    /// Run the suite of the JavaScript client against a node of a fleet that has no slot
+    JsFleet(lab::Args),
     /// Run libraries that are built on Web Locks in tabs of Chromium, on the client and natively
     Libraries(libraries::Args),
     /// The long variants of the proofs, with their results in docs/evidence
@@ -123,6 +125,7 @@ pub fn run() -> ExitCode {
         Command::Guard(args) => lab::run("guard", &args),
         Command::LocalCluster(args) => lab::run("local-cluster", &args),
         Command::Failover(args) => lab::run("failover", &args),
+        Command::JsFleet(args) => lab::run("js-fleet", &args),
         Command::Libraries(args) => libraries::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),

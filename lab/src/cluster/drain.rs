@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use lockhouse::remote::{Connect, connect};
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::failover::{Fleet, is_kept};
+use super::failover::{Fleet, is_kept, millis};
 
 /// Clients that lock and release, and as many that claim and release.
 const CLIENTS: usize = 12;
@@ -21,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The longest that 99 of 100 operations may take.
 const LIMIT: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(fleet: &Fleet) -> Result<()> {
+pub(super) async fn run(fleet: &Fleet) -> Result<Value> {
     let urls: Vec<String> = fleet.nodes.nodes().map(|node| node.url.clone()).collect();
     let connecting = |number: usize| -> Connect {
         let turn = |at: usize| urls[(number + at) % urls.len()].clone();
@@ -71,7 +72,8 @@ pub(super) async fn run(fleet: &Fleet) -> Result<()> {
         is_kept(lock, *token)?;
     }
     ensure!(p99 <= LIMIT, "the operations took too long");
-    Ok(())
+    let [drained, p50, p99, longest] = [drained, p50, p99, longest].map(millis);
+    Ok(json!({"tookMs": drained, "operations": took.len(), "p50Ms": p50, "p99Ms": p99, "longestMs": longest}))
 }
 
 /// Locks and releases until it is over; how long each pair took.

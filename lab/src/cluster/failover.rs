@@ -1,5 +1,6 @@
 //! `cargo xtask failover`: how soon a fleet goes on after one of its nodes is killed, and never too soon.
 
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,14 +17,16 @@ use tokio::time::{sleep, timeout};
 use xtask::Verdict;
 use xtask::workspace::{cargo, setup, tree};
 
-use super::drain;
 use super::nodes::{Line, Nodes};
+use super::{away, drain, pause};
+use crate::evidence;
 
 /// Kill the owner of some buckets again and again, and measure when others go on in its place
 ///
 /// Each kill has a bucket in which no Web Lock was ever granted, whose claims have to go on; a holder that
 /// comes back through another node, whose lock has to stay; and one that does not, whose lock has to be
-/// granted to another one neither too late nor too soon. At the end a node is drained while clients work.
+/// granted to another one neither too late nor too soon. Then a node stands still in the midst of grants and
+/// goes on, the store goes away and comes back, and at the end a node is drained while clients work.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
     /// How many kills
@@ -35,9 +38,15 @@ pub(crate) struct Args {
     /// The lease of agents in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 4000)]
     lease: u64,
+    /// How long a node stands still, and how long the store is away, in seconds
+    #[arg(long, value_name = "S", default_value_t = 30)]
+    outage: u64,
     /// Which node is killed each time
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
+    /// Write the result to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 pub(super) const SLOTS: u16 = 16;
@@ -46,7 +55,7 @@ pub(super) const SLOTS: u16 = 16;
 const TAKEOVER: Duration = Duration::from_secs(2);
 
 /// Longer than whatever is waited for; what takes as long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &Args) -> Verdict {
     setup::postgres()?;
@@ -59,6 +68,9 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let [slot_lease, lease] = [args.slot_lease, args.lease].map(Duration::from_millis);
     println!("slot lease {slot_lease:?}, lease {lease:?}, {} kills, seed {}", args.kills, args.seed);
     let mut random = Random::new(args.seed);
+    let mut result = json!({
+        "slotLeaseMs": args.slot_lease, "leaseMs": args.lease, "seed": args.seed, "kills": [],
+    });
     runtime.block_on(async {
         for label in ["a", "b", "c"] {
             fleet.start(label)?;
@@ -75,11 +87,19 @@ pub(crate) fn run(args: &Args) -> Verdict {
                 taken.since_confirmed.as_secs_f64(),
             );
             taken.check(slot_lease, lease)?;
+            result["kills"].as_array_mut().context("it is an array")?.push(taken.json());
             fleet.start(label)?;
         }
+        let outage = Duration::from_secs(args.outage);
+        result["pause"] = pause::run(&fleet, outage).await?;
+        result["storeAway"] = away::run(&mut fleet, outage, slot_lease).await?;
         fleet.settled(3).await?;
-        drain::run(&fleet).await
+        result["drain"] = drain::run(&fleet).await?;
+        anyhow::Ok(())
     })?;
+    if let Some(path) = &args.json {
+        evidence::write(path, result)?;
+    }
     // The nodes may have said more than was looked at.
     drop(lines);
     println!("{} kills, 0 too late, 0 too soon, 0 locks lost", args.kills);
@@ -106,6 +126,12 @@ struct Taken {
 }
 
 impl Taken {
+    fn json(&self) -> Value {
+        let Self { durable, left, since_confirmed } = *self;
+        let [claim, lock, since_confirmed] = [durable, left, since_confirmed].map(millis);
+        json!({"claimAfterMs": claim, "lockAfterMs": lock, "lockAfterLastCommitMs": since_confirmed})
+    }
+
     fn check(&self, slot_lease: Duration, lease: Duration) -> Result<()> {
         let Self { durable, left, since_confirmed } = *self;
         ensure!(durable <= slot_lease + TAKEOVER, "the claim came too late");
@@ -152,7 +178,7 @@ impl Fleet {
     }
 
     /// So many buckets that the node has, whose names begin so.
-    async fn buckets(&self, prefix: &str, label: &str, count: usize) -> Result<Vec<String>> {
+    pub(super) async fn buckets(&self, prefix: &str, label: &str, count: usize) -> Result<Vec<String>> {
         let view = self.view().await?;
         let is_at = |name: &String| {
             let slot = Slot::of(&Scope::new("", name.as_str()), SLOTS);
@@ -220,6 +246,10 @@ impl Fleet {
             sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+pub(super) fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn holder(connecting: lockhouse::remote::Connect) -> Result<(Connection, Agent)> {

@@ -1,8 +1,12 @@
-//! Fleets of real servers: `cargo xtask local-cluster`, one to look at, and `cargo xtask failover`.
+//! Fleets of real servers: `cargo xtask local-cluster`, one to look at, `cargo xtask failover`, and
+//! `cargo xtask js-fleet`.
 
+mod away;
 mod drain;
 pub(crate) mod failover;
 mod nodes;
+mod pause;
+pub(crate) mod suite;
 #[allow(clippy::unwrap_used, reason = "it stops where no PostgreSQL can be started")]
 #[path = "../../../tests/support/postgres.rs"]
 mod postgres;

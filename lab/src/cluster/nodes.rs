@@ -112,6 +112,16 @@ impl Nodes {
         Some(self.nodes.remove(at))
     }
 
+    /// Stops the database, and leaves its files.
+    pub(super) fn stop_database(&mut self) {
+        self.database.stop();
+    }
+
+    /// Starts it again.
+    pub(super) fn start_database(&mut self) {
+        self.database.start_again();
+    }
+
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter()
     }
@@ -134,6 +144,16 @@ impl Node {
         _ = self.child.wait();
         _ = self.log.take().map(JoinHandle::join);
         *self.confirmed.lock()
+    }
+
+    /// SIGSTOP.
+    pub(super) fn pause(&self) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::STOP)?)
+    }
+
+    /// SIGCONT.
+    pub(super) fn go_on(&self) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
 
     /// SIGTERM, if it has not ended by itself.

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { until } from './cleanup.mjs';
+import { isForFleet, startFleet } from './fleet.mjs';
 
 const BUILT = ['release', 'debug'].map((profile) =>
   fileURLToPath(new URL(`../../../../target/${profile}/lockhouse`, import.meta.url)),
@@ -24,23 +25,24 @@ export function lockhouseBinary() {
 /**
  * Starts a server and waits for its first line. `port` 0 takes a free one. Without a `--store` among `args`
  * it keeps nothing. The result has `url`, `port`, `pid`, `kill()` (SIGKILL) and `stop()` (SIGTERM); both wait
- * for the end of the process.
+ * for the end of the process. With `LOCKHOUSE_TEST_FLEETS_IN` it is a node of a fleet that has no slot.
  */
 export async function startServer({ port = 0, lease, args = [] } = {}) {
-  const child = spawn(
-    lockhouseBinary(),
-    [
-      'serve',
-      ...['--listen', `127.0.0.1:${port}`],
-      ...(args.includes('--store') ? [] : ['--store', 'memory:', '--fresh']),
-      ...(lease ? ['--lease', lease] : []),
-      ...args,
-    ],
-    {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: traces ? { ...process.env, RUST_LOG: 'trace' } : process.env,
-    },
-  );
+  if (isForFleet({ port, lease, args })) return startFleet({ lease, args });
+  return startProcess([
+    ...['--listen', `127.0.0.1:${port}`],
+    ...(args.includes('--store') ? [] : ['--store', 'memory:', '--fresh']),
+    ...(lease ? ['--lease', lease] : []),
+    ...args,
+  ]);
+}
+
+/** `lockhouse serve` with these arguments, and these variables besides. */
+export async function startProcess(args, variables = {}) {
+  const child = spawn(lockhouseBinary(), ['serve', ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: traces ? { ...process.env, RUST_LOG: 'trace' } : process.env,
+  });
   if (traces) child.stderr.pipe(createWriteStream(join(traces, `js-${child.pid}-${Date.now()}.log`), { flags: 'a' }));
   const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve({ code, signal })));
   const end = (signal) => {
