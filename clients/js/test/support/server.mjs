@@ -41,7 +41,7 @@ export async function startServer({ port = 0, lease, args = [] } = {}) {
 export async function startProcess(args, variables = {}) {
   const child = spawn(lockhouseBinary(), ['serve', ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: traces ? { ...process.env, RUST_LOG: 'trace' } : process.env,
+    env: { ...process.env, ...variables, ...(traces ? { RUST_LOG: 'trace' } : {}) },
   });
   if (traces) child.stderr.pipe(createWriteStream(join(traces, `js-${child.pid}-${Date.now()}.log`), { flags: 'a' }));
   const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve({ code, signal })));
