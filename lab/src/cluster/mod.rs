@@ -6,10 +6,10 @@ mod drain;
 pub(crate) mod failover;
 mod nodes;
 mod pause;
-pub(crate) mod suite;
 #[allow(clippy::unwrap_used, reason = "it stops where no PostgreSQL can be started")]
 #[path = "../../../tests/support/postgres.rs"]
 mod postgres;
+pub(crate) mod suite;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
