@@ -18,6 +18,16 @@ pub(super) struct Membership {
     seen: HashMap<NodeId, Seen>,
     /// When the last poll was sent.
     last_sent: Option<Duration>,
+    share: Share,
+}
+
+/// The slots that are for one node, among nodes of these labels. They are looked for anew only where other
+/// nodes are entitled, or another number of slots is there: each takes a hash for every node.
+#[derive(Debug, Default)]
+struct Share {
+    labels: Vec<Box<str>>,
+    /// Of each slot whether it is this node's.
+    is_own: Vec<bool>,
 }
 
 /// How long a node was seen standing still.
@@ -57,7 +67,14 @@ pub(super) struct Take {
 
 impl Membership {
     pub(super) fn new(own: NodeId, join_delay: Duration) -> Self {
-        Self { own, join_delay, known: HashMap::new(), seen: HashMap::new(), last_sent: None }
+        Self {
+            own,
+            join_delay,
+            known: HashMap::new(),
+            seen: HashMap::new(),
+            last_sent: None,
+            share: Share::default(),
+        }
     }
 
     /// A poll has found these rows, and was sent and answered at these instants. `is_served` says of a slot
@@ -75,10 +92,10 @@ impl Membership {
         self.seen.retain(|node, _| living.contains_key(node) || former.contains(node));
         let entitled = self.entitled(answered, &rows.nodes);
         let own = living.get(&self.own).map(|node| &*node.label);
-        for row in &rows.slots {
+        self.share.look_for(own, &entitled, &rows.slots);
+        for (row, is_for_this_node) in rows.slots.iter().zip(self.share.is_own.iter().copied()) {
             let owner = row.owner.filter(|owner| living.contains_key(owner));
             let is_own = owner == Some(self.own);
-            let is_for_this_node = own.is_some() && owner_of(row.slot, &entitled) == own;
             match owner {
                 // The answer to the take was lost, or the house has ended.
                 _ if is_own && !is_served(row.slot) => plan.take.push(self.take(row)),
@@ -138,6 +155,20 @@ impl Membership {
         let seen = |owner: NodeId| self.seen.get(&owner).map_or(Duration::ZERO, |seen| seen.lasts);
         let wait = row.owner.map_or(Duration::ZERO, |owner| row.slot_lease.saturating_sub(seen(owner)));
         Take { slot: row.slot, epoch: row.epoch, wait }
+    }
+}
+
+impl Share {
+    /// Of the node with the label `own`, if it lives.
+    fn look_for(&mut self, own: Option<&str>, labels: &[&str], slots: &[SlotRow]) {
+        // No node is for any slot before it is entitled.
+        let labels = if own.is_some_and(|own| labels.contains(&own)) { labels } else { &[] };
+        let is_known = self.labels.iter().map(|label| &**label).eq(labels.iter().copied());
+        if !is_known || self.is_own.len() != slots.len() {
+            self.labels = labels.iter().map(|label| (*label).into()).collect();
+            let is_own = |row: &SlotRow| own.is_some() && owner_of(row.slot, labels) == own;
+            self.is_own = slots.iter().map(is_own).collect();
+        }
     }
 }
 
