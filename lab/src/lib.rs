@@ -14,6 +14,7 @@ mod model;
 mod neighbours;
 mod oracle;
 mod panics;
+mod scale;
 mod serving;
 mod sim;
 mod soak;
@@ -64,6 +65,7 @@ enum Command {
     LocalCluster(cluster::Args),
     /// Kill the owner of some buckets again and again, and measure when others go on in its place
     Failover(cluster::failover::Args),
+    Scale(scale::Args),
     Guard(guard::Args),
     #[command(hide = true)]
     GuardPath(guard::PathArgs),
@@ -87,6 +89,7 @@ pub fn run() -> ExitCode {
         Command::Neighbours(args) => neighbours::run(&args),
         Command::LocalCluster(args) => cluster::run(&args),
         Command::Failover(args) => cluster::failover::run(&args),
+        Command::Scale(args) => scale::run(&args),
         Command::Guard(args) => guard::run(&args),
         Command::GuardPath(args) => guard::run_path(&args),
         Command::NeighboursCrowd(args) => neighbours::crowd::run(&args),

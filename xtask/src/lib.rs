@@ -88,6 +88,8 @@ enum Command {
     LocalCluster(lab::Args),
     /// Kill the owner of some buckets again and again, and measure when others go on in its place
     Failover(lab::Args),
+    /// Run fleets in virtual time, and count what they ask of their database and how soon they recover
+    Scale(lab::Args),
     /// Run libraries that are built on Web Locks in tabs of Chromium, on the client and natively
     Libraries(libraries::Args),
     /// The long variants of the proofs, with their results in docs/evidence
@@ -123,6 +125,7 @@ pub fn run() -> ExitCode {
         Command::Guard(args) => lab::run("guard", &args),
         Command::LocalCluster(args) => lab::run("local-cluster", &args),
         Command::Failover(args) => lab::run("failover", &args),
+        Command::Scale(args) => lab::run("scale", &args),
         Command::Libraries(args) => libraries::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -16,7 +16,7 @@ use super::tables::{Committed, Demoted, Known, KnownSlot, Taken};
 
 /// The fleet, as one process has it.
 #[derive(Debug)]
-pub(in crate::sim::fleet) struct ModelFleet {
+pub(crate) struct ModelFleet {
     connections: Connections,
     slots: u16,
     /// What is known outside every life of the node.
@@ -43,12 +43,7 @@ struct Connections {
 }
 
 impl ModelFleet {
-    pub(in crate::sim::fleet) fn new(
-        database: &Arc<Database>,
-        process: usize,
-        slots: u16,
-        limit: Duration,
-    ) -> Self {
+    pub(crate) fn new(database: &Arc<Database>, process: usize, slots: u16, limit: Duration) -> Self {
         let (database, loads) = (database.clone(), Arc::default());
         let outside = Arc::new(Mutex::new(Known { generation: 1, ..Known::default() }));
         Self { connections: Connections { database, process, limit, loads }, slots, outside }
@@ -202,8 +197,8 @@ impl Connections {
 
     /// Slots first, so that a node that joins and takes a slot in between has a row.
     async fn look(&self) -> Result<FleetRows, JoinError> {
-        let slots = self.ask(|statement| Ok(statement.tables.slot_rows())).await?;
-        let nodes = self.ask(|statement| Ok(statement.tables.node_rows())).await?;
+        let slots = self.ask(|statement| Ok(statement.slot_rows())).await?;
+        let nodes = self.ask(|statement| Ok(statement.node_rows())).await?;
         Ok(FleetRows { nodes, slots })
     }
 
