@@ -76,7 +76,8 @@ impl Running {
         ]
     }
 
-    /// Claims at the node that has their bucket. The CPU of PostgreSQL counts, as does that of the other node.
+    /// Claims at the node that has their bucket. The CPU of PostgreSQL counts, as does that of the other
+    /// node.
     fn ours(&self, plan: Plan) -> Contender<'_> {
         let Self { fleet: Fleet { owner, other, .. }, postgres } = self;
         let (servers, database) = (vec![owner, other, postgres], Some(postgres));

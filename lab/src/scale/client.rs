@@ -58,8 +58,8 @@ pub(super) struct Client {
 enum Link {
     /// None; it looks for a node in its next turn.
     Down,
-    /// The gateway waits for the bucket, until then.
-    Waiting { gateway: usize, until_ms: u64 },
+    /// The gateway waits for the bucket, until then, to be elsewhere than at the node that it has tried.
+    Waiting { gateway: usize, until_ms: u64, tried: Option<usize> },
     /// It is connected, perhaps to one that is gone.
     Up { gateway: usize },
 }
@@ -165,7 +165,7 @@ impl Client {
         }
         match self.link {
             Link::Down => self.connect(turn),
-            Link::Waiting { gateway, until_ms } => self.wait(gateway, until_ms, turn),
+            Link::Waiting { gateway, until_ms, tried } => self.wait((gateway, until_ms), tried, turn),
             Link::Up { .. } => self.live(turn),
         }
     }
@@ -185,7 +185,7 @@ impl Client {
         let gateway = self.next_gateway % turn.nodes.count();
         self.next_gateway = gateway + 1;
         if turn.nodes.runs(gateway) {
-            self.wait(gateway, turn.now_ms + PATIENCE_MS, turn);
+            self.wait((gateway, turn.now_ms + PATIENCE_MS), None, turn);
         } else {
             // It does not answer.
             self.due_ms = turn.now_ms + HEARTBEAT_MS;
@@ -193,20 +193,22 @@ impl Client {
     }
 
     /// The gateway looks for the node that has the bucket.
-    fn wait(&mut self, gateway: usize, until_ms: u64, turn: &mut Turn<'_>) {
+    fn wait(&mut self, (gateway, until_ms): (usize, u64), tried: Option<usize>, turn: &mut Turn<'_>) {
         if turn.now_ms >= until_ms {
             turn.tally.refusals += 1;
             let pause_ms = turn.pause_ms();
             return self.disconnect(turn.now_ms, pause_ms);
         }
-        self.link = Link::Waiting { gateway, until_ms };
+        self.link = Link::Waiting { gateway, until_ms, tried };
         self.due_ms = turn.now_ms + LOOK_MS;
         let (node, house) = match turn.nodes.find(gateway, &self.bucket) {
             BucketPlace::Here(house) => (gateway, house),
             BucketPlace::Moving => return,
             BucketPlace::There(row) => {
-                let Some(owner) = turn.nodes.number_of(&row.label) else { return };
+                let owner = turn.nodes.number_of(&row.label).filter(|owner| Some(*owner) != tried);
+                let Some(owner) = owner else { return };
                 turn.tally.hops += 1;
+                self.link = Link::Waiting { gateway, until_ms, tried: Some(owner) };
                 if !turn.nodes.runs(owner) {
                     // The connection to it is not answered.
                     self.due_ms = turn.now_ms + PATIENCE_MS;

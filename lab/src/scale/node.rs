@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 
 use super::client::LEASE_MS;
 use crate::sim::fleet::model::{Database, ModelFleet};
-use crate::sim::fleet::node_process::{Ask, Network, NodeProcess, NodeSetup, label};
+use crate::sim::fleet::node_process::{Ask, NodeNetwork, NodeProcess, NodeSetup, label};
 
 /// How many slots there are, and how long a node may be silent: the defaults of a server.
 pub(super) const SLOTS: u16 = 256;
@@ -20,7 +20,7 @@ pub(super) const SLOT_LEASE_MS: u64 = 3000;
 /// All nodes; one that is gone keeps its number.
 pub(super) struct Nodes {
     places: Vec<Option<Place>>,
-    network: Arc<Network>,
+    network: Arc<NodeNetwork>,
     /// Questions to nodes that are on their way.
     asks: Vec<Ask>,
 }

@@ -222,8 +222,8 @@ impl World {
         slots
     }
 
-    /// Some clients of these slots are gone for good, and others wait for a lock of each. Returns the numbers of
-    /// both.
+    /// Some clients of these slots are gone for good, and others wait for a lock of each. Returns the numbers
+    /// of both.
     pub(super) fn lose_clients(&mut self, slots: &[Slot]) -> Vec<(usize, usize)> {
         let of_slots = slots.iter().flat_map(|slot| self.of_slot[usize::from(slot.get())].clone());
         let gone: Vec<usize> = of_slots.step_by(GONE_EACH).collect();

@@ -215,8 +215,8 @@ impl<'a> Sections<'a> {
 /// Fewer writes are carried out one by one: the statement for many costs more than that for one.
 const MANY: usize = 4;
 
-/// Of each section whether all its writes are claims, and ends of claims, of names that come up in none of the
-/// sections before it that are carried out along with it.
+/// Of each section whether all its writes are claims, and ends of claims, of names that come up in none of
+/// the sections before it that are carried out along with it.
 fn at_once(batches: &[Arc<CommitBatch>]) -> Vec<bool> {
     if batches.iter().map(|batch| batch.writes.len()).sum::<usize>() < MANY {
         return vec![false; batches.len()];

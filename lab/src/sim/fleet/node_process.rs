@@ -47,9 +47,9 @@ pub(crate) struct Ask {
 
 /// The other nodes, as each reaches them.
 #[derive(Debug, Default)]
-pub(crate) struct Network(pub(crate) Mutex<Vec<Ask>>);
+pub(crate) struct NodeNetwork(pub(crate) Mutex<Vec<Ask>>);
 
-impl Peers for Network {
+impl Peers for NodeNetwork {
     fn ask<'a>(
         &'a self,
         node: &'a NodeRow,
@@ -131,7 +131,7 @@ impl NodeProcess {
         self.runtime.handle().clone()
     }
 
-    /// Runs until that instant. If it is far away the process has stood still until then.
+    /// Runs until that instant. If that is long after the last run, it has stood still until then.
     pub(crate) fn run(&mut self, now_ms: u64) {
         let local_ms = (now_ms - self.born_ms) * self.rate / 1000;
         let passed = Duration::from_millis(local_ms - self.local_ms);

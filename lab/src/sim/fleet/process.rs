@@ -1,5 +1,5 @@
-//! A process of the fleet: a node with sessions, which stands still, is killed, and starts anew under the same
-//! label.
+//! A process of the fleet: a node with sessions, which stands still, is killed, and starts anew under the
+//! same label.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use random::Random;
 use super::model::Database;
 use super::model::ModelFleet;
 use super::model::Plant;
-use super::node_process::{Ask, Network, NodeProcess, NodeSetup, label};
+use super::node_process::{Ask, NodeNetwork, NodeProcess, NodeSetup, label};
 use super::session::Session;
 use super::wire::{Input, ToNode, Wire};
 
@@ -62,7 +62,7 @@ impl Process {
         (now_ms, rate): (u64, u64),
         times: Times,
         database: &Arc<Database>,
-        network: &Arc<Network>,
+        network: &Arc<NodeNetwork>,
         plant: Option<Plant>,
     ) -> Result<Self, String> {
         let (slot_lease, ms) = (Duration::from_millis(times.slot_lease_ms), Duration::from_millis);

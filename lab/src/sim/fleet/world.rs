@@ -12,7 +12,7 @@ use super::client::Client;
 use super::judge::{Belief, Judge};
 use super::model::Plant;
 use super::model::{Database, News, Standby};
-use super::node_process::{Ask, Network, label};
+use super::node_process::{Ask, NodeNetwork, label};
 use super::process::{Process, SLOTS, Times};
 use super::wire::Wire;
 use crate::sim::journal::Written;
@@ -25,7 +25,7 @@ pub(super) struct World {
     plant: Option<Plant>,
     pub(super) standby: Standby,
     pub(super) database: Arc<Database>,
-    network: Arc<Network>,
+    network: Arc<NodeNetwork>,
     pub(super) places: Vec<Place>,
     pub(super) clients: Vec<Client>,
     callers: Vec<Caller>,

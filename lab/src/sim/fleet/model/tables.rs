@@ -40,7 +40,7 @@ struct SlotRecord {
 
 /// What a process knows as committed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownCommits {
     pub(crate) generation: u64,
     /// The newest timeline that was seen.
     pub(crate) timeline: u64,
@@ -104,7 +104,7 @@ pub(crate) enum Committed {
 
 /// The answer to a take.
 #[derive(Clone, Debug)]
-pub(crate) enum Taken {
+pub(crate) enum TakeAnswer {
     /// With the generation.
     Done(Box<Opened>, u64),
     NodeGone,
@@ -152,7 +152,7 @@ impl Tables {
     }
 
     /// Whether a row of a slot is behind what was confirmed.
-    fn is_behind(&self, known: &Known) -> bool {
+    fn is_behind(&self, known: &KnownCommits) -> bool {
         known.slots.iter().any(|(slot, known)| {
             let row = &self.slots[usize::from(slot.get())];
             row.epoch < known.epoch
@@ -163,7 +163,7 @@ impl Tables {
 
 impl Statement<'_> {
     /// What every statement that writes begins with: the generation, after a new one was drawn if need be.
-    fn begin(&mut self, known: &Known) -> Result<u64, Demoted> {
+    fn begin(&mut self, known: &KnownCommits) -> Result<u64, Demoted> {
         if self.plant == Some(Plant::NoGeneration) {
             return Ok(self.tables.generation);
         }
@@ -221,7 +221,7 @@ impl Statement<'_> {
     /// The row with the label, which is another node's if the label is in use; and the generation.
     pub(crate) fn join(
         &mut self,
-        known: &Known,
+        known: &KnownCommits,
         id: NodeId,
         new: &NewNode,
     ) -> Result<(NodeRow, u64), Demoted> {
@@ -238,7 +238,7 @@ impl Statement<'_> {
         Ok((row, generation))
     }
 
-    pub(crate) fn leave(&mut self, known: &Known, node: NodeId) -> Result<(), Demoted> {
+    pub(crate) fn leave(&mut self, known: &KnownCommits, node: NodeId) -> Result<(), Demoted> {
         self.kind = Some(StatementKind::Leave);
         self.begin(known)?;
         self.delete(node);
@@ -253,7 +253,7 @@ impl Statement<'_> {
 
     pub(crate) fn bury(
         &mut self,
-        known: &Known,
+        known: &KnownCommits,
         own: Option<NodeId>,
         dead: NodeId,
         seen: u64,
@@ -290,16 +290,16 @@ impl Statement<'_> {
 
     pub(crate) fn take(
         &mut self,
-        known: &Known,
+        known: &KnownCommits,
         slot: Slot,
         writer: WriterId,
         node: NodeId,
         seen_epoch: u64,
-    ) -> Result<Taken, Demoted> {
+    ) -> Result<TakeAnswer, Demoted> {
         self.kind = Some(StatementKind::Take);
         let generation = self.begin(known)?;
         if generation != known.generation || !self.renew(node) {
-            return Ok(Taken::NodeGone);
+            return Ok(TakeAnswer::NodeGone);
         }
         let (owner, epoch) = {
             let row = &self.tables.slots[usize::from(slot.get())];
@@ -307,10 +307,10 @@ impl Statement<'_> {
         };
         if self.plant != Some(Plant::BlindTake) {
             if owner.is_some_and(|owner| owner != node && self.tables.lives(owner)) {
-                return Ok(Taken::OwnedElsewhere);
+                return Ok(TakeAnswer::OwnedElsewhere);
             }
             if epoch != seen_epoch {
-                return Ok(Taken::Outrun);
+                return Ok(TakeAnswer::Outrun);
             }
         }
         self.takes_from = owner.filter(|owner| *owner != node && self.tables.lives(*owner));
@@ -324,7 +324,7 @@ impl Statement<'_> {
         (record.last_seq, record.ended) = (0, false);
         record.slot_lease = slot_lease.unwrap_or_default();
         self.has_written = true;
-        Ok(Taken::Done(Box::new(opened), generation))
+        Ok(TakeAnswer::Done(Box::new(opened), generation))
     }
 
     /// The rows of a slot; none if it is not in that life any more.
@@ -341,7 +341,7 @@ impl Statement<'_> {
 
     pub(crate) fn commit(
         &mut self,
-        known: &Known,
+        known: &KnownCommits,
         node: NodeId,
         batches: &[Arc<CommitBatch>],
     ) -> Result<Committed, Demoted> {
