@@ -2,9 +2,11 @@
 //! one run.
 //!
 //! `lockhouse-bench inproc` compares the library with keyed locks of other crates, `lockhouse-bench server`
-//! the server with lock services, `lockhouse-bench durable` its durable state with that of others.
-//! `README.md` explains the rows and the rules of a fair comparison.
+//! the server with lock services, `lockhouse-bench durable` its durable state with that of others,
+//! `lockhouse-bench cluster` a fleet over PostgreSQL with a lock table in the same PostgreSQL. `README.md`
+//! explains the rows and the rules of a fair comparison.
 
+pub mod cluster;
 pub mod cpu;
 pub mod durable;
 pub mod floor;

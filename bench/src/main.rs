@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use lockhouse_bench::floor::Keeping;
 use lockhouse_bench::report::Run;
-use lockhouse_bench::{durable, floor, inproc, publish, report, server};
+use lockhouse_bench::{cluster, durable, floor, inproc, publish, report, server};
 
 /// Measures lockhouse beside what users would pick instead.
 #[derive(Debug, Parser)]
@@ -59,6 +59,8 @@ enum Suite {
     Server,
     /// What the server keeps on the disk, beside others who keep it.
     Durable,
+    /// A fleet over PostgreSQL beside a lock table in it, and clients that come to another node.
+    Cluster,
 }
 
 fn main() -> Result<()> {
@@ -104,6 +106,9 @@ fn main() -> Result<()> {
             &args.only,
             args.slow_syncs.map(Duration::from_millis),
         )?);
+    }
+    if wanted(Suite::Cluster) {
+        figures.extend(cluster::run(args.program.as_deref(), args.rounds, &args.only)?);
     }
     report::print(&figures);
     if let (Some(file), Some(run)) = (&args.json, run) {

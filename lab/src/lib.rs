@@ -14,6 +14,7 @@ mod model;
 mod neighbours;
 mod oracle;
 mod panics;
+mod scale;
 mod serving;
 mod sim;
 mod soak;
@@ -65,6 +66,7 @@ enum Command {
     /// Kill the owner of some buckets again and again, and measure when others go on in its place
     Failover(cluster::failover::Args),
     JsFleet(cluster::suite::Args),
+    Scale(scale::Args),
     Guard(guard::Args),
     #[command(hide = true)]
     GuardPath(guard::PathArgs),
@@ -89,6 +91,7 @@ pub fn run() -> ExitCode {
         Command::LocalCluster(args) => cluster::run(&args),
         Command::Failover(args) => cluster::failover::run(&args),
         Command::JsFleet(args) => cluster::suite::run(&args),
+        Command::Scale(args) => scale::run(&args),
         Command::Guard(args) => guard::run(&args),
         Command::GuardPath(args) => guard::run_path(&args),
         Command::NeighboursCrowd(args) => neighbours::crowd::run(&args),

@@ -10,7 +10,7 @@ use crate::{Verdict, stale};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Which suite: inproc, server or durable; all if none is named
+    /// Which suite: inproc, server, durable or cluster; all if none is named
     suite: Option<String>,
     /// How often ours and each peer are measured in turn
     #[arg(long, value_name = "N")]

@@ -90,6 +90,8 @@ enum Command {
     Failover(lab::Args),
     /// Run the suite of the JavaScript client against a node of a fleet that has no slot
     JsFleet(lab::Args),
+    /// Run fleets in virtual time, and count what they ask of their database and how soon they recover
+    Scale(lab::Args),
     /// Run libraries that are built on Web Locks in tabs of Chromium, on the client and natively
     Libraries(libraries::Args),
     /// The long variants of the proofs, with their results in docs/evidence
@@ -126,6 +128,7 @@ pub fn run() -> ExitCode {
         Command::LocalCluster(args) => lab::run("local-cluster", &args),
         Command::Failover(args) => lab::run("failover", &args),
         Command::JsFleet(args) => lab::run("js-fleet", &args),
+        Command::Scale(args) => lab::run("scale", &args),
         Command::Libraries(args) => libraries::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -16,6 +16,7 @@ const EVIDENCE: &str = "docs/evidence";
 /// The sources on which each result depends, as git names paths. A result that is not named here depends on
 /// all sources.
 const DEPENDS_ON: &[(&str, &[&str])] = &[
+    ("bench-cluster.json", &["crates/*/src/*", "bench/src/cluster", "bench/src/server"]),
     ("bench-inproc.json", &["crates/core/src", "crates/lockhouse/src", "bench/src/inproc"]),
     ("libraries.json", &["clients/js/src", "clients/js/test/libraries", "crates/*/src/*"]),
 ];

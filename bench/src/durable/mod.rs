@@ -11,7 +11,7 @@ mod sqlite;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use crate::report::{Better, Figure};
 use crate::rounds::{Bench, Contender};
@@ -32,7 +32,7 @@ pub fn run(
     slow_syncs: Option<Duration>,
 ) -> Result<Vec<Figure>> {
     let wanted = |id: &str| id.starts_with(only);
-    on_a_disk(&std::env::temp_dir())?;
+    servers::on_a_disk(&std::env::temp_dir())?;
     let (program, cpu) = (servers::program_of(program)?, servers::pin()?);
     let mut figures = Vec::new();
     if ["durable-1", "durable-64", "durable-1000"].into_iter().any(wanted) {
@@ -66,14 +66,6 @@ pub fn run(
         figures.extend(expiry::run(&program, cpu, rounds)?);
     }
     Ok(figures)
-}
-
-/// A file system in memory would make nonsense of everything.
-fn on_a_disk(folder: &Path) -> Result<()> {
-    const TMPFS: i64 = 0x0102_1994;
-    let kind = rustix::fs::statfs(folder)?.f_type;
-    ensure!(kind != TMPFS, "{} is in memory: set TMPDIR to a folder on a disk", folder.display());
-    Ok(())
 }
 
 /// The servers whose answers are durable.

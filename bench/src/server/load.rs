@@ -80,13 +80,53 @@ struct Shared {
     failure: RefCell<Option<anyhow::Error>>,
 }
 
-/// One slice: pairs per second, CPU time of both sides, and how evenly the pairs fell to the clients.
-pub(crate) fn slice<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, measure::<C>(server, plan))
+/// The servers of a slice.
+pub(crate) struct Measured<'a> {
+    /// Where clients connect.
+    pub(crate) address: SocketAddr,
+    /// Those whose CPU time counts.
+    pub(crate) servers: Vec<&'a Server>,
+    /// The one of them whose CPU time is also shown by itself.
+    pub(crate) database: Option<&'a Server>,
 }
 
-async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
+impl<'a> From<&'a Server> for Measured<'a> {
+    fn from(server: &'a Server) -> Self {
+        Self { address: server.address, servers: vec![server], database: None }
+    }
+}
+
+/// CPU time so far, or of a slice, in ns.
+#[derive(Clone, Copy)]
+struct CpuTimes {
+    servers: u64,
+    database: Option<u64>,
+    clients: u64,
+}
+
+impl CpuTimes {
+    fn so_far(measured: &Measured<'_>) -> Result<Self> {
+        let each = measured.servers.iter().map(|server| server.cpu_ns());
+        let database = measured.database.map(Server::cpu_ns).transpose()?;
+        Ok(Self { servers: each.sum::<Result<u64>>()?, database, clients: cpu::thread_ns() })
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            servers: self.servers - before.servers,
+            database: self.database.zip(before.database).map(|(after, before)| after - before),
+            clients: self.clients - before.clients,
+        }
+    }
+}
+
+/// One slice: pairs per second, CPU time of both sides, and how evenly the pairs fell to the clients.
+pub(crate) fn slice<C: Codec>(measured: &Measured<'_>, plan: Plan) -> Result<Sample> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, measure::<C>(measured, plan))
+}
+
+async fn measure<C: Codec>(measured: &Measured<'_>, plan: Plan) -> Result<Sample> {
     let clients = plan.connections * plan.clients_each;
     let pairs = (0..clients).map(|_| Cell::new(0)).collect();
     let shared = Rc::new(Shared {
@@ -96,7 +136,7 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
         stop: Cell::new(false),
         failure: RefCell::new(None),
     });
-    let connect = |names| tokio::task::spawn_local(connect_patiently::<C>(server.address, names));
+    let connect = |names| tokio::task::spawn_local(connect_patiently::<C>(measured.address, names));
     let connecting: Vec<_> = names(plan).into_iter().map(connect).collect();
     let mut connected = Vec::new();
     for connecting in connecting {
@@ -111,7 +151,7 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
     sleep(WARM_UP).await;
     let counts = || shared.pairs.iter().map(Cell::get).collect::<Vec<_>>();
     let (start, before) = (Instant::now(), counts());
-    let (server_cpu, client_cpu) = (server.cpu_ns()?, cpu::thread_ns());
+    let cpu = CpuTimes::so_far(measured)?;
     loop {
         sleep(MEASURED).await;
         let done = counts().iter().zip(&before).filter(|(after, before)| after > before).count();
@@ -121,14 +161,14 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
         }
     }
     let (wall, after) = (start.elapsed(), counts());
-    let (server_cpu, client_cpu) = (server.cpu_ns()? - server_cpu, cpu::thread_ns() - client_cpu);
+    let cpu = CpuTimes::so_far(measured)?.since(cpu);
     shared.stop.set(true);
     part(tasks).await;
     if let Some(failure) = shared.failure.take() {
         return Err(failure);
     }
     let done: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
-    figures(plan, &done, wall, (server_cpu, client_cpu))
+    figures(plan, &done, wall, cpu)
 }
 
 /// Waits until every client has parted, but not for long.
@@ -145,9 +185,8 @@ async fn part(tasks: Vec<JoinHandle<()>>) {
     }
 }
 
-/// The figures of a slice, from the pairs that each client has done, the time on the wall, and the CPU time
-/// in ns of the server and of the clients.
-fn figures(plan: Plan, done: &[u64], wall: Duration, (server_cpu, client_cpu): (u64, u64)) -> Result<Sample> {
+/// The figures of a slice, from the pairs that each client has done, the time on the wall, and the CPU time.
+fn figures(plan: Plan, done: &[u64], wall: Duration, cpu: CpuTimes) -> Result<Sample> {
     let sum = done.iter().sum::<u64>() as f64;
     ensure!(sum > 0.0, "not one pair was done");
     let aside = |suffix, unit, value| Aside { suffix, unit, better: Better::Lower, value };
@@ -156,10 +195,12 @@ fn figures(plan: Plan, done: &[u64], wall: Duration, (server_cpu, client_cpu): (
     // clock on the wall says more about the neighbours. From hand to hand some peers wait rather than work:
     // there the wall counts.
     let value =
-        if plan.one_name || plan.on_disk { rate } else { sum * 1e9 / (server_cpu + client_cpu) as f64 };
-    let sample = Sample::of(value)
-        .with(aside("cpu-server", "CPU µs/pair", server_cpu as f64 / 1000.0 / sum))
-        .with(aside("cpu-client", "CPU µs/pair", client_cpu as f64 / 1000.0 / sum));
+        if plan.one_name || plan.on_disk { rate } else { sum * 1e9 / (cpu.servers + cpu.clients) as f64 };
+    let cpu_aside = |suffix, ns: u64| aside(suffix, "CPU µs/pair", ns as f64 / 1000.0 / sum);
+    let mut sample = Sample::of(value)
+        .with(cpu_aside("cpu-server", cpu.servers))
+        .with(cpu_aside("cpu-client", cpu.clients));
+    sample.asides.extend(cpu.database.map(|ns| cpu_aside("cpu-database", ns)));
     Ok(if plan.one_name {
         sample.with(aside("unfairness", "max/min per client", spread(done)))
     } else if plan.on_disk {

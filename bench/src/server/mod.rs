@@ -9,7 +9,7 @@ pub(crate) mod process;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
 use self::codec::Codec;
@@ -114,7 +114,8 @@ impl Servers {
 }
 
 pub(crate) fn contender<'a, C: Codec>(name: &'static str, server: &'a Server, plan: Plan) -> Contender<'a> {
-    Contender::new(name, move || slice::<C>(server, plan))
+    let measured = server.into();
+    Contender::new(name, move || slice::<C>(&measured, plan))
 }
 
 /// The given program, or the one that is built.
@@ -247,6 +248,14 @@ pub(crate) fn etcd(cpu: usize) -> Result<Recipe> {
         under: Vec::new(),
         stop_signal: Signal::TERM,
     })
+}
+
+/// A file system in memory would make nonsense of what is measured on a disk.
+pub(crate) fn on_a_disk(folder: &Path) -> Result<()> {
+    const TMPFS: i64 = 0x0102_1994;
+    let kind = rustix::fs::statfs(folder)?.f_type;
+    ensure!(kind != TMPFS, "{} is in memory: set TMPDIR to a folder on a disk", folder.display());
+    Ok(())
 }
 
 /// Where the project is.

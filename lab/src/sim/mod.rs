@@ -17,7 +17,7 @@ mod disk;
 mod ending;
 mod fault_plan;
 mod faults;
-mod fleet;
+pub(crate) mod fleet;
 mod journal;
 mod ledger;
 mod look;

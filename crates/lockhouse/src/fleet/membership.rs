@@ -26,6 +26,18 @@ pub(super) struct Membership {
     first_answered: Option<Duration>,
     /// When the last poll was sent.
     last_sent: Option<Duration>,
+    /// The slots that are for this node, and those that will be soon, by the nodes that are there now.
+    share: Share,
+    share_soon: Share,
+}
+
+/// The slots that are for one node, among nodes of these labels. They are looked for anew only where other
+/// nodes are entitled, or another number of slots is there: each takes a hash for every node.
+#[derive(Debug, Default)]
+struct Share {
+    labels: Vec<Box<str>>,
+    /// Of each slot whether it is this node's.
+    is_own: Vec<bool>,
 }
 
 /// How long a node was seen standing still.
@@ -70,8 +82,17 @@ impl Membership {
     pub(super) fn new(own: NodeId, join_delay: Duration, outlived: Option<&NodeRow>) -> Self {
         let mute = |node: &NodeRow| (node.id, Seen { lasts: node.slot_lease, slot_lease: node.slot_lease });
         let seen = outlived.map(mute).into_iter().collect();
-        let (known, gone) = (HashMap::new(), HashMap::new());
-        Self { own, join_delay, known, seen, gone, first_answered: None, last_sent: None }
+        Self {
+            own,
+            join_delay,
+            known: HashMap::new(),
+            seen,
+            gone: HashMap::new(),
+            first_answered: None,
+            last_sent: None,
+            share: Share::default(),
+            share_soon: Share::default(),
+        }
     }
 
     /// A poll has found these rows, and was sent and answered at these instants. `is_served` says of a slot
@@ -97,11 +118,13 @@ impl Membership {
         // where nodes start together, or one starts as another stops.
         let soon = self.entitled(answered + self.join_delay / SOON, &rows.nodes);
         let own = living.get(&self.own).map(|node| &*node.label);
-        for row in &rows.slots {
+        self.share.look_for(own, &entitled, &rows.slots);
+        self.share_soon.look_for(own, &soon, &rows.slots);
+        let shares = self.share.is_own.iter().copied().zip(self.share_soon.is_own.iter().copied());
+        for (row, (is_for_this_node, will_be)) in rows.slots.iter().zip(shares) {
             let owner = row.owner.filter(|owner| living.contains_key(owner));
             let is_own = owner == Some(self.own);
-            let is_for = |labels: &[&str]| own.is_some() && owner_of(row.slot, labels) == own;
-            let (is_for_this_node, is_free_for_it) = (is_for(&entitled), is_for(&entitled) && is_for(&soon));
+            let is_free_for_it = is_for_this_node && will_be;
             match owner {
                 // The answer to the take was lost, or the house has ended.
                 _ if is_own && !is_served(row.slot) => plan.take.push(self.take(row, answered)),
@@ -169,6 +192,20 @@ impl Membership {
                 Some(_) => Duration::ZERO,
                 None => row.slot_lease.saturating_sub(since(self.first_answered.as_ref())),
             },
+        }
+    }
+}
+
+impl Share {
+    /// Of the node with the label `own`, if it lives.
+    fn look_for(&mut self, own: Option<&str>, labels: &[&str], slots: &[SlotRow]) {
+        // No node is for any slot before it is entitled.
+        let labels = if own.is_some_and(|own| labels.contains(&own)) { labels } else { &[] };
+        let is_known = self.labels.iter().map(|label| &**label).eq(labels.iter().copied());
+        if !is_known || self.is_own.len() != slots.len() {
+            self.labels = labels.iter().map(|label| (*label).into()).collect();
+            let is_own = |row: &SlotRow| own.is_some() && owner_of(row.slot, labels) == own;
+            self.is_own = slots.iter().map(is_own).collect();
         }
     }
 }

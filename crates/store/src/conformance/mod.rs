@@ -50,7 +50,7 @@ pub use batches::{
     a_slot_that_was_never_taken_is_fenced, another_writer_of_the_same_epoch_is_fenced,
     batches_of_one_call_are_committed_in_their_order, batches_stand_or_fall_alone,
 };
-pub use random::random_histories_amount_to_what_they_say;
+pub use random::{claims_and_their_ends_amount_to_what_they_say, random_histories_amount_to_what_they_say};
 pub use slots::{
     a_clean_stop_ends_its_epoch, a_closed_store_answers_nothing_more,
     a_dropped_take_leaves_the_slot_to_others, a_new_store_is_clean_and_empty,
@@ -109,6 +109,7 @@ macro_rules! for_each_promise {
             names_come_back_unit_by_unit
             numbers_come_back_up_to_their_bounds
             a_hundred_thousand_locks_come_back
+            claims_and_their_ends_amount_to_what_they_say
             random_histories_amount_to_what_they_say
         }
     };

@@ -54,6 +54,37 @@ pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
     }
 }
 
+/// A store may write the claims of a batch in any order where that leads to the same.
+pub async fn claims_and_their_ends_amount_to_what_they_say(harness: &dyn Harness) {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut life = Life::begin(harness).await;
+    let memory = MemoryStore::with_key(SecretKey::new([7; 32]));
+    let mut model = Life::take(Arc::new(memory), 0).await;
+    for number in 0..LIVES {
+        for _ in 0..BATCHES {
+            // Few enough that some batches have a name twice, and most have none.
+            let count = random.random_range(0..8);
+            let batch: Vec<Write> = (0..count).map(|_| claim_or_end(&mut random)).collect();
+            model.write(batch.clone()).await;
+            life.write(batch).await;
+        }
+        model = Life::take(model.store, number + 1).await;
+        life = life.kill(harness).await;
+        compare(&life, &model);
+    }
+}
+
+fn claim_or_end(random: &mut Xoshiro256PlusPlus) -> Write {
+    let scope = Arc::new(Scope::new("t", random.random_range(0..2).to_string()));
+    let (name, token) = (random.random_range(0..20).to_string(), random.random_range(1..=1_000_000));
+    let change = match random.random_range(0..9) {
+        0 => reserved(random.random_range(0..1 << 40)),
+        1..5 => Change::Claimed(claim(&name, token)),
+        _ => unclaimed(&claim(&name, token)),
+    };
+    Write::Change { scope, change }
+}
+
 fn compare(life: &Life, model: &Life) {
     let of = |it: &Life| {
         let age = it.opened.epoch.saturating_sub(it.opened.tickets_since);

@@ -508,7 +508,7 @@ fn is_undone(outcome: &CommitOutcome) -> bool {
 /// How long the first connection may take at least.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The rows of a commit: one for each batch, then one for each slot of the node.
+/// The rows of a commit: one for each batch, then one with the slots of the node.
 fn outcomes(
     rows: &[Row],
     batches: &[Arc<CommitBatch>],
@@ -521,9 +521,10 @@ fn outcomes(
         known.saw(load::get(row, "expected")?);
         return Ok((vec![CommitOutcome::Fenced; batches.len()], NodeRenewal::Dead));
     }
-    let Some((of_batches, of_node)) = rows.split_at_checked(batches.len()) else {
-        return Err(format!("{} batches have {} outcomes", batches.len(), rows.len()));
-    };
+    let [of_batches @ .., of_node] = rows else { return Err("a commit has no outcome".to_owned()) };
+    if of_batches.len() != batches.len() || verdict(of_node)? != 3 {
+        return Err(format!("{} batches have {} outcomes", batches.len(), of_batches.len()));
+    }
     let outcome = |(row, batch): (&Row, &Arc<CommitBatch>)| match verdict(row)? {
         0 => Ok(CommitOutcome::Committed),
         1 => Ok(CommitOutcome::Fenced),
@@ -534,10 +535,8 @@ fn outcomes(
         }
         other => Err(format!("{other} is no outcome of a batch")),
     };
-    let owned = of_node.iter().map(|row| match verdict(row)? {
-        3 => load::get::<i64>(row, "expected").and_then(|number| fleet::slot(number as i32)),
-        other => Err(format!("{other} is no slot of a node")),
-    });
+    let owned: Vec<i32> = load::get(of_node, "owned")?;
+    let owned = owned.into_iter().map(fleet::slot);
     let outcomes: Result<_, _> = of_batches.iter().zip(batches).map(outcome).collect();
     Ok((outcomes?, NodeRenewal::Owns(owned.collect::<Result<_, _>>()?)))
 }
@@ -582,7 +581,7 @@ impl fmt::Debug for PostgresStore {
 impl Statements {
     fn of(quoted: &str) -> Self {
         Self {
-            commit: format!("SELECT outcome, expected FROM {}", schema::call(quoted, "commit", 23)),
+            commit: format!("SELECT outcome, expected, owned FROM {}", schema::call(quoted, "commit", 24)),
             take: format!("SELECT * FROM {}", schema::call(quoted, "take", 4)),
             epoch: format!("SELECT epoch FROM {quoted}.slots WHERE slot = $1"),
             marks: schema::of(quoted, schema::MARKS),

@@ -1,5 +1,6 @@
 //! Batches turned into the arguments of one statement: an array for each column.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use lockhouse_core::{AssignmentRecord, Change, ClaimRecord, LockRecord, OwnerRecord, VoidLocks};
@@ -21,6 +22,9 @@ pub(crate) struct Sections<'a> {
     last: Vec<i64>,
     /// How many rows each section has.
     rows: Vec<i32>,
+    /// Of each section whether its writes may be carried out together with those of others: in any order they
+    /// lead to the same.
+    at_once: Vec<bool>,
     tenants: Vec<&'a [u8]>,
     buckets: Vec<&'a [u8]>,
     columns: Columns<'a>,
@@ -66,7 +70,7 @@ struct WriteRow<'a> {
 
 impl<'a> Sections<'a> {
     pub(crate) fn of(batches: &'a [Arc<CommitBatch>]) -> Self {
-        let mut sections = Self::default();
+        let mut sections = Self { at_once: at_once(batches), ..Self::default() };
         for batch in batches {
             let before = sections.columns.kind.len();
             let mut last = None;
@@ -83,8 +87,8 @@ impl<'a> Sections<'a> {
     }
 
     /// The arguments of the statement, behind the first two.
-    pub(crate) fn params(&self) -> [Param<'_>; 21] {
-        let Self { slots, epochs, writers, first, last, rows, tenants, buckets, columns } = self;
+    pub(crate) fn params(&self) -> [Param<'_>; 22] {
+        let Self { slots, epochs, writers, first, last, rows, at_once, tenants, buckets, columns } = self;
         let Columns { bucket, kind, name, owner, token, length, at, ends, seed, who, metadata, word, why } =
             columns;
         let (int4, int8, text, bytea) =
@@ -96,6 +100,7 @@ impl<'a> Sections<'a> {
             (first, int8.clone()),
             (last, int8.clone()),
             (rows, int4.clone()),
+            (at_once, Type::BOOL_ARRAY),
             (tenants, bytea.clone()),
             (buckets, bytea.clone()),
             (bucket, int4),
@@ -205,6 +210,36 @@ impl<'a> Sections<'a> {
         };
         self.columns.push(bucket, kind, row);
     }
+}
+
+/// Fewer writes are carried out one by one: the statement for many costs more than that for one.
+const MANY: usize = 4;
+
+/// Of each section whether all its writes are claims, and ends of claims, of names that come up in none of
+/// the sections before it that are carried out along with it.
+fn at_once(batches: &[Arc<CommitBatch>]) -> Vec<bool> {
+    if batches.iter().map(|batch| batch.writes.len()).sum::<usize>() < MANY {
+        return vec![false; batches.len()];
+    }
+    let mut names = HashSet::new();
+    let is_at_once = |batch: &Arc<CommitBatch>| {
+        let is_alone = batch.writes.iter().all(|write| match write {
+            Write::Change { scope, change } => match change {
+                Change::Claimed(ClaimRecord { name, .. }) | Change::Unclaimed { name, .. } => {
+                    names.insert((scope.clone(), name.clone()))
+                }
+                Change::TokensReserved { .. } => true,
+                _ => false,
+            },
+            _ => false,
+        });
+        if !is_alone {
+            // What came before is carried out before it.
+            names.clear();
+        }
+        is_alone
+    };
+    batches.iter().map(is_at_once).collect()
 }
 
 fn opened(it: &OwnerRecord) -> WriteRow<'_> {

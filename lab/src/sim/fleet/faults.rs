@@ -3,7 +3,8 @@
 use lockhouse_store::Slot;
 
 use super::model::{Lane, Standby};
-use super::process::{Ask, SLOTS, label};
+use super::node_process::{Ask, label};
+use super::process::SLOTS;
 use super::world::World;
 
 /// About two each second, where nothing is quiet.

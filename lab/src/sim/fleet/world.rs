@@ -12,7 +12,8 @@ use super::client::Client;
 use super::judge::{Belief, Judge};
 use super::model::Plant;
 use super::model::{Database, News, Standby};
-use super::process::{Ask, Network, Process, SLOTS, Times, label};
+use super::node_process::{Ask, NodeNetwork, label};
+use super::process::{Process, SLOTS, Times};
 use super::wire::Wire;
 use crate::sim::journal::Written;
 
@@ -24,7 +25,7 @@ pub(super) struct World {
     plant: Option<Plant>,
     pub(super) standby: Standby,
     pub(super) database: Arc<Database>,
-    network: Arc<Network>,
+    network: Arc<NodeNetwork>,
     pub(super) places: Vec<Place>,
     pub(super) clients: Vec<Client>,
     callers: Vec<Caller>,
@@ -177,7 +178,7 @@ impl World {
     }
 
     fn take_news(&mut self) {
-        let News { generations, lost_answers, held, burials, wrongs } = self.database.take_news();
+        let News { generations, lost_answers, held, burials, wrongs, .. } = self.database.take_news();
         let counts = [
             ("generations", generations),
             ("database: answers lost", lost_answers),

@@ -261,23 +261,35 @@ END
 $body$;
 
 -- One row for each section, in order: 0, it is committed; 1, fenced; 2, out of order, as `expected` comes next.
--- For a node of a fleet then one row for each slot that it owns: 3, with the slot in `expected`. Or only one
--- row, and nothing is kept: 4, with the timeline in `expected`, if the node was declared dead, or the generation
--- is another one.
+-- For a node of a fleet then one row with all slots that it owns: 3. Or only one row, and nothing is kept: 4,
+-- with the timeline in `expected`, if the node was declared dead, or the generation is another one.
+--
+-- Sections whose writes are claims, and ends of claims, each of a name of its own, are `s_at_once`: the writes
+-- of several of them in a row are one statement, as each statement costs more than a row.
 CREATE FUNCTION {s}.commit(
     lock_ms integer, k {s}.known, history_rows bigint, the_node bigint,
     s_slot integer[], s_epoch bigint[], s_writer bigint[], s_first bigint[], s_last bigint[], s_rows integer[],
+    s_at_once boolean[],
     b_tenant bytea[], b_bucket bytea[],
     w_bucket integer[], w_kind text[], w_name bytea[], w_owner bigint[], w_token bigint[], w_length bigint[],
     w_at bigint[], w_ends bigint[], w_seed bigint[], w_who bytea[], w_metadata bytea[], w_word text[],
     w_why text[]
 )
-RETURNS TABLE (outcome integer, expected bigint)
+RETURNS TABLE (outcome integer, expected bigint, owned integer[])
 LANGUAGE plpgsql
 SET search_path = {s}, pg_catalog, pg_temp
+-- A plan that was made while a table was small has to do when it has grown.
+SET jit = off
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $body$
 DECLARE
+    v_sections integer := cardinality(s_slot);
     v_state  slots;
+    -- The writes that are to be carried out at once, and the numbers of their buckets.
+    v_writes integer[] := '{}';
+    v_ids    bigint[] := '{}';
     -- The bucket of the last write, and its number.
     v_index  integer := 0;
     v_bucket bigint;
@@ -287,7 +299,7 @@ DECLARE
     v_seq    bigint;
     v_oldest bigint;
     v_newest bigint;
-    v_owned  integer;
+    v_first  bigint;
 BEGIN
     IF begin_statement(lock_ms, k) <> k.generation THEN
         outcome := 4;
@@ -301,7 +313,39 @@ BEGIN
     END IF;
     -- Always in the same order, so that no two commits wait for each other.
     PERFORM 1 FROM slots WHERE slot = ANY (s_slot) ORDER BY slot FOR UPDATE;
-    FOR i IN 1 .. cardinality(s_slot) LOOP
+    FOR i IN 1 .. v_sections + 1 LOOP
+        IF cardinality(v_writes) > 0 AND (i > v_sections OR NOT s_at_once[i]) THEN
+            WITH writes AS MATERIALIZED (
+                SELECT nr, w_bucket[nr] AS index, v_ids[w_bucket[nr]] AS id, w_kind[nr] AS kind, w_name[nr] AS name
+                FROM unnest(v_writes) AS nr
+            ), gone AS (
+                DELETE FROM claims USING writes
+                WHERE kind = 'unclaim' AND bucket = id AND digest = sha256(writes.name)
+                RETURNING nr, index, claims.name, token, claimant
+            ), added AS (
+                INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
+                SELECT b_tenant[index], b_bucket[index], 'claim', event, w_at[nr], w_why[nr], name, token, who
+                FROM (
+                    SELECT nr, index, 'began' AS event, name, w_token[nr] AS token, w_who[nr] AS who
+                    FROM writes WHERE kind = 'claim'
+                    UNION ALL SELECT nr, index, 'ended', name, token, claimant FROM gone
+                ) AS events
+                ORDER BY nr
+                RETURNING seq
+            ), made AS (
+                INSERT INTO claims (bucket, name, claimant, token, ttl_ms, since, seal, metadata)
+                SELECT id, name, w_who[nr], w_token[nr], w_length[nr], w_at[nr], w_seed[nr], w_metadata[nr]
+                FROM writes WHERE kind = 'claim'
+                ON CONFLICT (bucket, digest) DO UPDATE SET claimant = excluded.claimant,
+                    token = excluded.token, ttl_ms = excluded.ttl_ms, since = excluded.since,
+                    seal = excluded.seal, metadata = excluded.metadata
+            )
+            SELECT min(seq), max(seq) INTO v_first, v_seq FROM added;
+            v_oldest := coalesce(v_oldest, v_first);
+            v_newest := coalesce(v_seq, v_newest);
+            v_writes := '{}';
+        END IF;
+        EXIT WHEN i > v_sections;
         v_end := v_write + s_rows[i];
         SELECT * INTO v_state FROM slots WHERE slot = s_slot[i];
         expected := v_state.last_seq + 1;
@@ -336,6 +380,11 @@ BEGIN
                         VALUES (v_state.slot, b_tenant[v_index], b_bucket[v_index])
                         RETURNING id INTO v_bucket;
                     END IF;
+                    v_ids[v_index] := v_bucket;
+                END IF;
+                IF s_at_once[i] AND w_kind[v_write] <> 'reserve' THEN
+                    v_writes[cardinality(v_writes) + 1] := v_write;
+                    CONTINUE;
                 END IF;
                 CASE w_kind[v_write]
                 WHEN 'claim' THEN
@@ -491,11 +540,9 @@ BEGIN
         v_write := v_end;
         RETURN NEXT;
     END LOOP;
-    FOR v_owned IN SELECT slot FROM slots WHERE owner = the_node ORDER BY slot LOOP
-        outcome := 3;
-        expected := v_owned;
-        RETURN NEXT;
-    END LOOP;
+    outcome := 3;
+    owned := ARRAY(SELECT slot FROM slots WHERE owner = the_node ORDER BY slot);
+    RETURN NEXT;
     -- The oldest rows go once in a thousand, those that another commit deletes at the moment excepted. A write
     -- adds two at most, of which the last is known.
     IF (v_oldest - 2) / 1000 <> v_newest / 1000 THEN

@@ -16,15 +16,15 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::plant::Plant;
-use super::tables::{Statement, Tables};
+use super::tables::{Statement, StatementKind, Tables};
 
 /// The database, as all nodes have it.
 #[derive(Debug)]
-pub(in crate::sim::fleet) struct Database(Mutex<State>);
+pub(crate) struct Database(Mutex<State>);
 
 /// The standby that a failover promotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim::fleet) enum Standby {
+pub(crate) enum Standby {
     /// A commit is acknowledged before the standby has it.
     Asynchronous,
     /// A commit is acknowledged once the standby has it.
@@ -33,10 +33,10 @@ pub(in crate::sim::fleet) enum Standby {
 
 /// A connection of a node: one is for commits, one for everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::sim::fleet) struct Lane {
+pub(crate) struct Lane {
     /// The process.
-    pub(in crate::sim::fleet) process: usize,
-    pub(in crate::sim::fleet) is_of_commits: bool,
+    pub(crate) process: usize,
+    pub(crate) is_of_commits: bool,
 }
 
 struct State {
@@ -55,6 +55,8 @@ struct State {
     /// No server takes a statement until then.
     away_until_ms: u64,
     is_calm: bool,
+    /// Every message to and from it takes a millisecond, and no standby follows.
+    is_steady: bool,
     calls: Vec<Call>,
     answers: VecDeque<Answer>,
     /// When each node has renewed last, and what the outages came to by then.
@@ -71,14 +73,16 @@ struct Outages {
 
 /// What has happened since it was asked for last.
 #[derive(Debug, Default)]
-pub(in crate::sim::fleet) struct News {
-    pub(in crate::sim::fleet) generations: u64,
-    pub(in crate::sim::fleet) lost_answers: u64,
-    pub(in crate::sim::fleet) held: u64,
-    pub(in crate::sim::fleet) burials: u64,
+pub(crate) struct News {
+    /// How many statements were carried out, by what they are for.
+    pub(crate) statements: BTreeMap<StatementKind, u64>,
+    pub(crate) generations: u64,
+    pub(crate) lost_answers: u64,
+    pub(crate) held: u64,
+    pub(crate) burials: u64,
     /// What no statement may do: a node is declared dead although no database was there to which it could
     /// renew, or loses a slot while it lives.
-    pub(in crate::sim::fleet) wrongs: Vec<String>,
+    pub(crate) wrongs: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -117,7 +121,7 @@ struct Answer {
 const LOG: usize = 400;
 
 impl Database {
-    pub(in crate::sim::fleet) fn new(
+    pub(crate) fn new(
         slots: u16,
         standby: Standby,
         has_calendar: bool,
@@ -135,6 +139,7 @@ impl Database {
             cut: BTreeMap::new(),
             away_until_ms: 0,
             is_calm: false,
+            is_steady: false,
             calls: Vec::new(),
             answers: VecDeque::new(),
             renewals: BTreeMap::new(),
@@ -143,9 +148,19 @@ impl Database {
         })))
     }
 
+    /// One that nothing ever happens to.
+    pub(crate) fn steady(slots: u16, seed: u64) -> Arc<Self> {
+        let database = Self::new(slots, Standby::Asynchronous, true, None, seed);
+        {
+            let mut state = database.0.lock();
+            (state.is_calm, state.is_steady) = (true, true);
+        }
+        database
+    }
+
     /// The answer to a statement; none if it does not come in time: then the connection is given up, and the
     /// statement may still have its effect.
-    pub(in crate::sim::fleet) async fn ask<T: Send + 'static>(
+    pub(crate) async fn ask<T: Send + 'static>(
         &self,
         lane: Lane,
         limit: Duration,
@@ -166,23 +181,23 @@ impl Database {
     }
 
     /// A random number.
-    pub(in crate::sim::fleet) fn draw(&self) -> u64 {
+    pub(crate) fn draw(&self) -> u64 {
         self.0.lock().random.next_u64()
     }
 
     /// What is due at that instant happens.
-    pub(in crate::sim::fleet) fn go_on(&self, now_ms: u64) {
+    pub(crate) fn go_on(&self, now_ms: u64) {
         let replies = self.0.lock().go_on(now_ms);
         // Each wakes a task, which may own a connection.
         replies.into_iter().for_each(|reply| reply());
     }
 
-    pub(in crate::sim::fleet) fn take_news(&self) -> News {
+    pub(crate) fn take_news(&self) -> News {
         std::mem::take(&mut self.0.lock().news)
     }
 
     /// No statement is taken for so long.
-    pub(in crate::sim::fleet) fn go_away(&self, ms: u64) {
+    pub(crate) fn go_away(&self, ms: u64) {
         let mut state = self.0.lock();
         if state.now_ms >= state.away_until_ms {
             state.outages.count += 1;
@@ -191,7 +206,7 @@ impl Database {
     }
 
     /// Nothing passes between a process and the database for so long; with `only_loads` commits do.
-    pub(in crate::sim::fleet) fn cut(&self, process: usize, only_loads: bool, ms: u64) {
+    pub(crate) fn cut(&self, process: usize, only_loads: bool, ms: u64) {
         let mut state = self.0.lock();
         let until = state.now_ms + ms;
         state.cut.insert(Lane { process, is_of_commits: false }, until);
@@ -201,14 +216,14 @@ impl Database {
     }
 
     /// The standby does not follow for so long.
-    pub(in crate::sim::fleet) fn lose_standby(&self, ms: u64) {
+    pub(crate) fn lose_standby(&self, ms: u64) {
         let mut state = self.0.lock();
         let until = state.now_ms + ms;
         state.last().standby_away_until_ms = until;
     }
 
     /// The standby is promoted. With lanes that stay, the old server goes on for these.
-    pub(in crate::sim::fleet) fn fail_over(&self, stay: &[Lane]) {
+    pub(crate) fn fail_over(&self, stay: &[Lane]) {
         let mut state = self.0.lock();
         let old = state.servers.len() - 1;
         let server = &mut state.servers[old];
@@ -222,13 +237,13 @@ impl Database {
     }
 
     /// Whether a server of before the last failover still takes statements.
-    pub(in crate::sim::fleet) fn has_old_server(&self) -> bool {
+    pub(crate) fn has_old_server(&self) -> bool {
         let state = self.0.lock();
         state.servers.iter().rev().skip(1).any(|server| server.is_alive)
     }
 
     /// Every server but the last one ends.
-    pub(in crate::sim::fleet) fn end_old_servers(&self) {
+    pub(crate) fn end_old_servers(&self) {
         let mut state = self.0.lock();
         let last = state.servers.len() - 1;
         state.servers[..last].iter_mut().for_each(|server| server.is_alive = false);
@@ -236,7 +251,7 @@ impl Database {
     }
 
     /// The row of a node is deleted by hand, if there is one of that label.
-    pub(in crate::sim::fleet) fn delete_by_hand(&self, label: &str) -> bool {
+    pub(crate) fn delete_by_hand(&self, label: &str) -> bool {
         let mut state = self.0.lock();
         let server = state.last();
         let Some(id) = server.tables.nodes.iter().find(|row| *row.label == *label).map(|row| row.id) else {
@@ -248,7 +263,7 @@ impl Database {
     }
 
     /// Every fault ends.
-    pub(in crate::sim::fleet) fn calm_down(&self) {
+    pub(crate) fn calm_down(&self) {
         self.end_old_servers();
         let mut state = self.0.lock();
         (state.is_calm, state.away_until_ms) = (true, 0);
@@ -257,7 +272,7 @@ impl Database {
     }
 
     /// Looks at the tables of the last server.
-    pub(in crate::sim::fleet) fn look<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
         look(&self.0.lock().last().tables)
     }
 }
@@ -270,6 +285,7 @@ impl State {
 
     fn send(&mut self, lane: Lane, run: Box<dyn FnOnce(&mut Statement<'_>) -> Reply + Send>) {
         let slow = match self.random.below(100) {
+            _ if self.is_steady => 1,
             // Held: by then the caller has long given up.
             0 if !self.is_calm => {
                 self.news.held += 1;
@@ -346,6 +362,7 @@ impl State {
             now,
             random: &mut self.random,
             plant: self.plant,
+            kind: None,
             has_written: false,
             has_drawn: false,
             buried: None,
@@ -353,9 +370,12 @@ impl State {
             takes_from: None,
         };
         let reply = run(&mut statement);
-        let Statement { has_written, has_drawn, buried, renewed, takes_from, .. } = statement;
-        if has_written {
+        let Statement { kind, has_written, has_drawn, buried, renewed, takes_from, .. } = statement;
+        if has_written && !self.is_steady {
             server.has_written();
+        }
+        if let Some(kind) = kind {
+            *self.news.statements.entry(kind).or_default() += 1;
         }
         let waits_for = (has_written && self.standby == Standby::Synchronous).then(|| server.count());
         self.news.generations += u64::from(has_drawn);
@@ -367,7 +387,7 @@ impl State {
             self.news.lost_answers += 1;
             return;
         }
-        let due_ms = self.now_ms + 1 + self.random.below(6) as u64;
+        let due_ms = self.now_ms + 1 + if self.is_steady { 0 } else { self.random.below(6) as u64 };
         self.answers.push_back(Answer { due_ms, lane, server: number, waits_for, reply });
     }
 

@@ -5,7 +5,7 @@ mod plant;
 mod store;
 mod tables;
 
-pub(super) use self::database::{Database, Lane, News, Standby};
+pub(crate) use self::database::{Database, Lane, News, Standby};
 pub(crate) use self::plant::Plant;
-pub(super) use self::store::ModelFleet;
-pub(super) use self::tables::Tables;
+pub(crate) use self::store::ModelFleet;
+pub(crate) use self::tables::{StatementKind, Tables};

@@ -12,15 +12,15 @@ use lockhouse_store::{
 use parking_lot::Mutex;
 
 use super::database::{Database, Lane};
-use super::tables::{Committed, Demoted, Known, KnownSlot, Taken};
+use super::tables::{Committed, Demoted, KnownCommits, KnownSlot, TakeAnswer};
 
 /// The fleet, as one process has it.
 #[derive(Debug)]
-pub(in crate::sim::fleet) struct ModelFleet {
+pub(crate) struct ModelFleet {
     connections: Connections,
     slots: u16,
     /// What is known outside every life of the node.
-    outside: Arc<Mutex<Known>>,
+    outside: Arc<Mutex<KnownCommits>>,
 }
 
 /// The store of one life of a node.
@@ -28,7 +28,7 @@ pub(in crate::sim::fleet) struct ModelFleet {
 struct ModelStore {
     connections: Connections,
     id: NodeId,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownCommits>>,
 }
 
 /// The connections of a process.
@@ -43,14 +43,9 @@ struct Connections {
 }
 
 impl ModelFleet {
-    pub(in crate::sim::fleet) fn new(
-        database: &Arc<Database>,
-        process: usize,
-        slots: u16,
-        limit: Duration,
-    ) -> Self {
+    pub(crate) fn new(database: &Arc<Database>, process: usize, slots: u16, limit: Duration) -> Self {
         let (database, loads) = (database.clone(), Arc::default());
-        let outside = Arc::new(Mutex::new(Known { generation: 1, ..Known::default() }));
+        let outside = Arc::new(Mutex::new(KnownCommits { generation: 1, ..KnownCommits::default() }));
         Self { connections: Connections { database, process, limit, loads }, slots, outside }
     }
 
@@ -62,7 +57,7 @@ impl ModelFleet {
             joined.map(|(row, generation)| (row, generation, statement.timeline))
         });
         let (row, generation, timeline) = joined.await?;
-        let known = Known { generation, timeline, ..Known::default() };
+        let known = KnownCommits { generation, timeline, ..KnownCommits::default() };
         *self.outside.lock() = known.clone();
         if row.id != id {
             return Err(JoinError::LabelInUse(row));
@@ -132,10 +127,10 @@ impl ModelStore {
         let taken = taken.map_err(|Demoted| away())?;
         self.known.lock().saw(timeline);
         let (opened, generation) = match taken {
-            Taken::Done(opened, generation) => (opened, generation),
-            Taken::NodeGone => return Err(TakeError::NodeGone),
-            Taken::OwnedElsewhere => return Err(TakeError::OwnedElsewhere(slot)),
-            Taken::Outrun => return Err(away().into()),
+            TakeAnswer::Done(opened, generation) => (opened, generation),
+            TakeAnswer::NodeGone => return Err(TakeError::NodeGone),
+            TakeAnswer::OwnedElsewhere => return Err(TakeError::OwnedElsewhere(slot)),
+            TakeAnswer::Outrun => return Err(away().into()),
         };
         let epoch = opened.epoch;
         self.known.lock().took(generation, slot, epoch, writer);
@@ -202,8 +197,8 @@ impl Connections {
 
     /// Slots first, so that a node that joins and takes a slot in between has a row.
     async fn look(&self) -> Result<FleetRows, JoinError> {
-        let slots = self.ask(|statement| Ok(statement.tables.slot_rows())).await?;
-        let nodes = self.ask(|statement| Ok(statement.tables.node_rows())).await?;
+        let slots = self.ask(|statement| Ok(statement.slot_rows())).await?;
+        let nodes = self.ask(|statement| Ok(statement.node_rows())).await?;
         Ok(FleetRows { nodes, slots })
     }
 
@@ -220,7 +215,7 @@ impl Connections {
     }
 }
 
-impl Known {
+impl KnownCommits {
     fn saw(&mut self, timeline: u64) {
         self.timeline = self.timeline.max(timeline);
     }

@@ -15,11 +15,11 @@ use super::plant::Plant;
 
 /// All rows.
 #[derive(Clone, Debug)]
-pub(in crate::sim::fleet) struct Tables {
+pub(crate) struct Tables {
     generation: u64,
     /// The timeline under which the generation was drawn.
     timeline: u64,
-    pub(in crate::sim::fleet) nodes: Vec<NodeRow>,
+    pub(crate) nodes: Vec<NodeRow>,
     slots: Vec<Arc<SlotRecord>>,
 }
 
@@ -40,48 +40,62 @@ struct SlotRecord {
 
 /// What a process knows as committed.
 #[derive(Clone, Debug, Default)]
-pub(in crate::sim::fleet) struct Known {
-    pub(in crate::sim::fleet) generation: u64,
+pub(crate) struct KnownCommits {
+    pub(crate) generation: u64,
     /// The newest timeline that was seen.
-    pub(in crate::sim::fleet) timeline: u64,
-    pub(in crate::sim::fleet) slots: BTreeMap<Slot, KnownSlot>,
+    pub(crate) timeline: u64,
+    pub(crate) slots: BTreeMap<Slot, KnownSlot>,
 }
 
 /// The last take of a slot, and the last write in its epoch that was confirmed.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sim::fleet) struct KnownSlot {
-    pub(in crate::sim::fleet) epoch: u64,
-    pub(in crate::sim::fleet) writer: WriterId,
-    pub(in crate::sim::fleet) last_seq: u64,
+pub(crate) struct KnownSlot {
+    pub(crate) epoch: u64,
+    pub(crate) writer: WriterId,
+    pub(crate) last_seq: u64,
 }
 
 /// A statement under way, on one server.
-pub(in crate::sim::fleet) struct Statement<'a> {
-    pub(in crate::sim::fleet) tables: &'a mut Tables,
+pub(crate) struct Statement<'a> {
+    pub(crate) tables: &'a mut Tables,
     /// The timeline on which the server writes.
-    pub(in crate::sim::fleet) timeline: u64,
-    pub(in crate::sim::fleet) now: SystemTime,
-    pub(in crate::sim::fleet) random: &'a mut Random,
-    pub(in crate::sim::fleet) plant: Option<Plant>,
+    pub(crate) timeline: u64,
+    pub(crate) now: SystemTime,
+    pub(crate) random: &'a mut Random,
+    pub(crate) plant: Option<Plant>,
+    pub(crate) kind: Option<StatementKind>,
     /// Whether it has written something, so that its commit waits for a synchronous standby.
-    pub(in crate::sim::fleet) has_written: bool,
+    pub(crate) has_written: bool,
     /// Whether it has drawn a new generation.
-    pub(in crate::sim::fleet) has_drawn: bool,
+    pub(crate) has_drawn: bool,
     /// The node that it has declared dead.
-    pub(in crate::sim::fleet) buried: Option<NodeId>,
+    pub(crate) buried: Option<NodeId>,
     /// The node that lives, and has lost a slot by it.
-    pub(in crate::sim::fleet) takes_from: Option<NodeId>,
+    pub(crate) takes_from: Option<NodeId>,
     /// The node that has renewed by it.
-    pub(in crate::sim::fleet) renewed: Option<NodeId>,
+    pub(crate) renewed: Option<NodeId>,
+}
+
+/// What a statement is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StatementKind {
+    Join,
+    Leave,
+    Bury,
+    Commit,
+    Poll,
+    Take,
+    /// The rows of a slot, which PostgreSQL gives in three: marks, state, and whether the slot is still held.
+    Load,
 }
 
 /// The server writes on an older timeline than another one that was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim::fleet) struct Demoted;
+pub(crate) struct Demoted;
 
 /// The answer to a commit.
 #[derive(Clone, Debug)]
-pub(in crate::sim::fleet) enum Committed {
+pub(crate) enum Committed {
     /// The node was declared dead, or the generation is another one. With the timeline.
     Dead(u64),
     /// The outcomes, and the slots that the node owns.
@@ -90,7 +104,7 @@ pub(in crate::sim::fleet) enum Committed {
 
 /// The answer to a take.
 #[derive(Clone, Debug)]
-pub(in crate::sim::fleet) enum Taken {
+pub(crate) enum TakeAnswer {
     /// With the generation.
     Done(Box<Opened>, u64),
     NodeGone,
@@ -103,19 +117,18 @@ pub(in crate::sim::fleet) enum Taken {
 const KEY: [u8; 32] = [7; 32];
 
 impl Tables {
-    pub(in crate::sim::fleet) fn new(slots: u16) -> Self {
+    pub(crate) fn new(slots: u16) -> Self {
         let slots = (0..slots).map(|_| Arc::default()).collect();
         Self { generation: 1, timeline: 1, nodes: Vec::new(), slots }
     }
 
-    /// The nodes, by their labels.
-    pub(in crate::sim::fleet) fn node_rows(&self) -> Vec<NodeRow> {
+    fn node_rows(&self) -> Vec<NodeRow> {
         let mut nodes = self.nodes.clone();
         nodes.sort_by(|one, other| one.label.cmp(&other.label));
         nodes
     }
 
-    pub(in crate::sim::fleet) fn slot_rows(&self) -> Vec<SlotRow> {
+    fn slot_rows(&self) -> Vec<SlotRow> {
         let row = |(slot, record): (u16, &Arc<SlotRecord>)| SlotRow {
             slot: Slot::new(slot),
             epoch: record.epoch,
@@ -126,7 +139,7 @@ impl Tables {
     }
 
     /// Everything that is stored, of all slots.
-    pub(in crate::sim::fleet) fn visit(&self, visit: &mut dyn FnMut(RecoveredRow)) {
+    pub(crate) fn visit(&self, visit: &mut dyn FnMut(RecoveredRow)) {
         self.slots.iter().for_each(|record| record.stored.visit(visit));
     }
 
@@ -139,7 +152,7 @@ impl Tables {
     }
 
     /// Whether a row of a slot is behind what was confirmed.
-    fn is_behind(&self, known: &Known) -> bool {
+    fn is_behind(&self, known: &KnownCommits) -> bool {
         known.slots.iter().any(|(slot, known)| {
             let row = &self.slots[usize::from(slot.get())];
             row.epoch < known.epoch
@@ -150,7 +163,7 @@ impl Tables {
 
 impl Statement<'_> {
     /// What every statement that writes begins with: the generation, after a new one was drawn if need be.
-    fn begin(&mut self, known: &Known) -> Result<u64, Demoted> {
+    fn begin(&mut self, known: &KnownCommits) -> Result<u64, Demoted> {
         if self.plant == Some(Plant::NoGeneration) {
             return Ok(self.tables.generation);
         }
@@ -206,12 +219,13 @@ impl Statement<'_> {
     }
 
     /// The row with the label, which is another node's if the label is in use; and the generation.
-    pub(in crate::sim::fleet) fn join(
+    pub(crate) fn join(
         &mut self,
-        known: &Known,
+        known: &KnownCommits,
         id: NodeId,
         new: &NewNode,
     ) -> Result<(NodeRow, u64), Demoted> {
+        self.kind = Some(StatementKind::Join);
         let generation = self.begin(known)?;
         let former = self.tables.nodes.iter().find(|row| row.label == new.label);
         if let Some(former) = former {
@@ -224,25 +238,27 @@ impl Statement<'_> {
         Ok((row, generation))
     }
 
-    pub(in crate::sim::fleet) fn leave(&mut self, known: &Known, node: NodeId) -> Result<(), Demoted> {
+    pub(crate) fn leave(&mut self, known: &KnownCommits, node: NodeId) -> Result<(), Demoted> {
+        self.kind = Some(StatementKind::Leave);
         self.begin(known)?;
         self.delete(node);
         Ok(())
     }
 
     /// Deletes the row of a node.
-    pub(in crate::sim::fleet) fn delete(&mut self, node: NodeId) {
+    pub(crate) fn delete(&mut self, node: NodeId) {
         self.tables.nodes.retain(|row| row.id != node);
         self.has_written = true;
     }
 
-    pub(in crate::sim::fleet) fn bury(
+    pub(crate) fn bury(
         &mut self,
-        known: &Known,
+        known: &KnownCommits,
         own: Option<NodeId>,
         dead: NodeId,
         seen: u64,
     ) -> Result<bool, Demoted> {
+        self.kind = Some(StatementKind::Bury);
         if self.begin(known)? != known.generation || own.is_some_and(|own| !self.renew(own)) {
             return Ok(false);
         }
@@ -256,21 +272,34 @@ impl Statement<'_> {
         Ok(true)
     }
 
-    pub(in crate::sim::fleet) fn epoch_of(&self, slot: Slot) -> u64 {
+    /// The nodes, by their labels.
+    pub(crate) fn node_rows(&mut self) -> Vec<NodeRow> {
+        self.kind = Some(StatementKind::Poll);
+        self.tables.node_rows()
+    }
+
+    pub(crate) fn slot_rows(&mut self) -> Vec<SlotRow> {
+        self.kind = Some(StatementKind::Poll);
+        self.tables.slot_rows()
+    }
+
+    pub(crate) fn epoch_of(&mut self, slot: Slot) -> u64 {
+        self.kind = Some(StatementKind::Take);
         self.tables.slots[usize::from(slot.get())].epoch
     }
 
-    pub(in crate::sim::fleet) fn take(
+    pub(crate) fn take(
         &mut self,
-        known: &Known,
+        known: &KnownCommits,
         slot: Slot,
         writer: WriterId,
         node: NodeId,
         seen_epoch: u64,
-    ) -> Result<Taken, Demoted> {
+    ) -> Result<TakeAnswer, Demoted> {
+        self.kind = Some(StatementKind::Take);
         let generation = self.begin(known)?;
         if generation != known.generation || !self.renew(node) {
-            return Ok(Taken::NodeGone);
+            return Ok(TakeAnswer::NodeGone);
         }
         let (owner, epoch) = {
             let row = &self.tables.slots[usize::from(slot.get())];
@@ -278,10 +307,10 @@ impl Statement<'_> {
         };
         if self.plant != Some(Plant::BlindTake) {
             if owner.is_some_and(|owner| owner != node && self.tables.lives(owner)) {
-                return Ok(Taken::OwnedElsewhere);
+                return Ok(TakeAnswer::OwnedElsewhere);
             }
             if epoch != seen_epoch {
-                return Ok(Taken::Outrun);
+                return Ok(TakeAnswer::Outrun);
             }
         }
         self.takes_from = owner.filter(|owner| *owner != node && self.tables.lives(*owner));
@@ -295,16 +324,12 @@ impl Statement<'_> {
         (record.last_seq, record.ended) = (0, false);
         record.slot_lease = slot_lease.unwrap_or_default();
         self.has_written = true;
-        Ok(Taken::Done(Box::new(opened), generation))
+        Ok(TakeAnswer::Done(Box::new(opened), generation))
     }
 
     /// The rows of a slot; none if it is not in that life any more.
-    pub(in crate::sim::fleet) fn load(
-        &self,
-        slot: Slot,
-        epoch: u64,
-        writer: WriterId,
-    ) -> Option<Vec<RecoveredRow>> {
+    pub(crate) fn load(&mut self, slot: Slot, epoch: u64, writer: WriterId) -> Option<Vec<RecoveredRow>> {
+        self.kind = Some(StatementKind::Load);
         let row = &self.tables.slots[usize::from(slot.get())];
         if (row.epoch, row.writer) != (epoch, writer.0) {
             return None;
@@ -314,12 +339,13 @@ impl Statement<'_> {
         Some(rows)
     }
 
-    pub(in crate::sim::fleet) fn commit(
+    pub(crate) fn commit(
         &mut self,
-        known: &Known,
+        known: &KnownCommits,
         node: NodeId,
         batches: &[Arc<CommitBatch>],
     ) -> Result<Committed, Demoted> {
+        self.kind = Some(StatementKind::Commit);
         if self.begin(known)? != known.generation {
             return Ok(Committed::Dead(self.timeline));
         }
