@@ -21,6 +21,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("oracle", &["oracle", "--commands", "10000000", "--seed", "7"]),
     ("model", &["model", "--full"]),
     ("crash", &["crash", "--kills", "200"]),
+    ("chaos", &["chaos", "--seconds", "600"]),
     ("sim", &["sim", "--schedules", "100000", "--seed", "1"]),
     ("soak", &["soak", "--connections", "10000", "--seconds", "600"]),
     (

@@ -17,7 +17,7 @@ use xtask::Verdict;
 use xtask::workspace::{cargo, setup, tree};
 
 use super::drain;
-use super::nodes::{Line, Nodes};
+use super::nodes::{NodeLine, Nodes};
 
 /// Kill the owner of some buckets again and again, and measure when others go on in its place
 ///
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
 /// A fleet and what asks it.
 pub(super) struct Fleet {
     pub(super) nodes: Nodes,
-    sender: std::sync::mpsc::Sender<Line>,
+    sender: std::sync::mpsc::Sender<NodeLine>,
     pub(super) http: reqwest::Client,
     slot_lease: u64,
     lease: u64,
