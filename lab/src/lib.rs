@@ -4,9 +4,11 @@
 //! A library beside its program, so that the fuzzer can reach [`disagreement`].
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
+mod chaos;
 mod cluster;
 mod crash;
 mod evidence;
+mod fence;
 mod guard;
 mod history;
 mod matrix;
@@ -54,6 +56,13 @@ enum Command {
     /// A process of clients of `crash`
     #[command(hide = true)]
     CrashWorker(crash::worker::Args),
+    Chaos(chaos::Args),
+    /// The run of `chaos`, in namespaces of its own
+    #[command(hide = true)]
+    ChaosRun(chaos::Args),
+    /// A process of clients of `chaos`
+    #[command(hide = true)]
+    ChaosWorker(chaos::worker::Args),
     /// Try every route and every frame with every kind of credential on a real server
     Matrix(matrix::Args),
     Soak(soak::Args),
@@ -84,6 +93,9 @@ pub fn run() -> ExitCode {
         Command::CheckHistory(args) => history::run(&args),
         Command::Crash(args) => crash::run(&args),
         Command::CrashWorker(args) => crash::worker::run(&args),
+        Command::Chaos(args) => chaos::run(&args),
+        Command::ChaosRun(args) => chaos::run_apart(&args),
+        Command::ChaosWorker(args) => chaos::worker::run(&args),
         Command::Matrix(args) => matrix::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::SoakCrowd(args) => soak::crowd::run(&args),

@@ -34,7 +34,24 @@ impl Server {
 
     fn make(settings: &[&str], is_apart: bool) -> Self {
         let (folder, account) = folder();
-        let mut initdb = command("initdb", account.as_ref());
+        Self::make_in(folder, account.as_ref(), settings, is_apart)
+    }
+
+    /// As [`start_apart`](Self::start_apart) in this folder, which is there and may be a disk of its own, for
+    /// clients of these addresses.
+    pub(crate) fn start_in(folder: &Path, settings: &[&str], clients: &str) -> Self {
+        let account = Account::for_servers();
+        account.iter().for_each(|account| account.owns(folder));
+        let server = Self::make_in(folder.to_owned(), account.as_ref(), settings, true);
+        let rules = ["all", "replication"].map(|what| format!("host {what} all {clients} trust\n"));
+        let file = folder.join("data/pg_hba.conf");
+        std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + &rules.concat()).unwrap();
+        _ = Command::new("kill").args(["-HUP", &server.child.id().to_string()]).status();
+        server
+    }
+
+    fn make_in(folder: PathBuf, account: Option<&Account>, settings: &[&str], is_apart: bool) -> Self {
+        let mut initdb = command("initdb", account);
         initdb.args([
             "--username=postgres",
             "--auth=trust",
@@ -45,19 +62,30 @@ impl Server {
         ]);
         initdb.arg(folder.join("data"));
         done(initdb.current_dir(&folder));
-        Self::run(folder, account.as_ref(), settings, is_apart)
+        Self::run(folder, account, settings, is_apart)
     }
 
     /// A standby of a running server: it follows until it is promoted.
     pub(crate) fn standby_of(primary: &Self) -> Self {
         let (folder, account) = folder();
-        let mut copy = command("pg_basebackup", account.as_ref());
+        Self::copy_of(primary, folder, account.as_ref(), &[])
+    }
+
+    /// The same in this folder, which is there, with these settings.
+    pub(crate) fn standby_in(folder: &Path, primary: &Self, settings: &[&str]) -> Self {
+        let account = Account::for_servers();
+        account.iter().for_each(|account| account.owns(folder));
+        Self::copy_of(primary, folder.to_owned(), account.as_ref(), settings)
+    }
+
+    fn copy_of(primary: &Self, folder: PathBuf, account: Option<&Account>, settings: &[&str]) -> Self {
+        let mut copy = command("pg_basebackup", account);
         copy.arg("-h")
             .arg(&primary.folder)
             .args(["-U", "postgres", "-c", "fast", "-X", "stream", "-R", "-D"]);
         copy.arg(folder.join("data"));
         done(copy.current_dir(&folder));
-        Self::run(folder, account.as_ref(), &[], primary.is_apart)
+        Self::run(folder, account, settings, primary.is_apart)
     }
 
     fn run(folder: PathBuf, account: Option<&Account>, settings: &[&str], is_apart: bool) -> Self {
@@ -68,13 +96,27 @@ impl Server {
 
     /// Stops it, and leaves its files.
     pub(crate) fn stop(&mut self) {
+        self.end("-INT");
+    }
+
+    /// Stops it as a fault does: what it has not written is left to the recovery at the next start.
+    pub(crate) fn stop_at_once(&mut self) {
+        self.end("-QUIT");
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn end(&mut self, signal: &str) {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
         // SIGINT ends its sessions and then itself; SIGKILL would leave its children and its shared memory
         // behind.
         let pid = self.child.id().to_string();
-        _ = Command::new("kill").args(["-INT", &pid]).status();
+        _ = Command::new("kill").args([signal, &pid]).status();
         _ = self.child.wait();
     }
 

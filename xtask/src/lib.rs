@@ -73,6 +73,8 @@ enum Command {
     CheckHistory(lab::Args),
     /// Kill the server, or let its disk fail, while clients work, and judge what they wrote down
     Crash(lab::Args),
+    /// Let parts of a fleet fail while clients work, and judge what they wrote down
+    Chaos(lab::Args),
     /// Try every route and every frame with every kind of credential on a real server
     Matrix(lab::Args),
     /// Look for secrets in all logs that the last `cargo xtask test` left
@@ -120,6 +122,7 @@ pub fn run() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::CheckHistory(args) => lab::run("check-history", &args),
         Command::Crash(args) => lab::run("crash", &args),
+        Command::Chaos(args) => lab::run("chaos", &args),
         Command::Matrix(args) => lab::run("matrix", &args),
         Command::Secrets(args) => secrets::run(&args),
         Command::Soak(args) => lab::run("soak", &args),

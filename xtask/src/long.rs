@@ -32,6 +32,7 @@ const RUNS: &[LongRun] = &[
     long("oracle", "oracle", &["oracle", "--commands", "10000000", "--seed", "7"]),
     long("model", "model", &["model", "--full"]),
     long("crash", "crash", &["crash", "--kills", "200"]),
+    long("chaos", "chaos", &["chaos", "--seconds", "600"]),
     long("sim", "sim", &["sim", "--schedules", "100000", "--seed", "1"]),
     long("sim", "sim-fleet", &["sim", "--fleet", "--schedules", "100000", "--seed", "1"]),
     long("failover", "failover", &["failover", "--kills", "10"]),

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use xtask::Verdict;
 use xtask::workspace::{cargo, setup, tree};
 
-use super::nodes::{Line, Nodes};
+use super::nodes::{NodeLine, Nodes};
 use super::{away, drain, pause};
 use crate::evidence;
 
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
 /// A fleet and what asks it.
 pub(super) struct Fleet {
     pub(super) nodes: Nodes,
-    sender: std::sync::mpsc::Sender<Line>,
+    sender: std::sync::mpsc::Sender<NodeLine>,
     pub(super) http: reqwest::Client,
     slot_lease: u64,
     lease: u64,

@@ -4,11 +4,11 @@
 mod away;
 mod drain;
 pub(crate) mod failover;
-mod nodes;
+pub(crate) mod nodes;
 mod pause;
 #[allow(clippy::unwrap_used, reason = "it stops where no PostgreSQL can be started")]
 #[path = "../../../tests/support/postgres.rs"]
-mod postgres;
+pub(crate) mod postgres;
 pub(crate) mod suite;
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use clap::Args as ClapArgs;
 use xtask::Verdict;
 use xtask::workspace::{cargo, setup, shell, tree};
 
-use self::nodes::{Line, Node, Nodes};
+use self::nodes::{NodeLine, NodeProcess, Nodes};
 
 /// Start a fleet of servers over a PostgreSQL of its own, show what moves, and stop all at Ctrl-C
 ///
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
 }
 
 /// Prints what the nodes say of slots, and of each other.
-fn show(lines: &Receiver<Line>) {
+fn show(lines: &Receiver<NodeLine>) {
     let begun = Instant::now();
     let mut gathered: BTreeMap<(String, String), Vec<u16>> = BTreeMap::new();
     let mut until = None;
@@ -86,11 +86,11 @@ fn show(lines: &Receiver<Line>) {
             Err(RecvTimeoutError::Disconnected) => return print(begun, &mut gathered),
         };
         match line {
-            Some(Line { label, what, slot: Some(slot) }) => {
+            Some(NodeLine { label, what, slot: Some(slot) }) => {
                 gathered.entry((label, what)).or_default().push(slot);
                 until.get_or_insert_with(|| Instant::now() + GATHERING);
             }
-            Some(Line { label, what, slot: None }) => {
+            Some(NodeLine { label, what, slot: None }) => {
                 print(begun, &mut gathered);
                 until = None;
                 println!("{:7.1} s  {label}: {what}", begun.elapsed().as_secs_f64());
@@ -120,7 +120,7 @@ fn print(begun: Instant, gathered: &mut BTreeMap<(String, String), Vec<u16>>) {
 impl Nodes {
     fn stop(&mut self) {
         // One that was killed by hand has ended.
-        self.nodes().for_each(Node::begin_to_end);
+        self.nodes().for_each(NodeProcess::begin_to_end);
         self.end();
     }
 }

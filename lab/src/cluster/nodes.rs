@@ -1,10 +1,10 @@
 //! A fleet of real servers over a PostgreSQL, all processes of their own.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::{JoinHandle, spawn};
@@ -21,16 +21,16 @@ use super::postgres::Server;
 pub(super) struct Nodes {
     program: PathBuf,
     slots: u16,
-    nodes: Vec<Node>,
+    nodes: Vec<NodeProcess>,
     database: Server,
     /// With the secret.
     folder: TempDir,
 }
 
 /// A server that is a node.
-pub(super) struct Node {
-    pub(super) label: String,
-    pub(super) url: String,
+pub(crate) struct NodeProcess {
+    pub(crate) label: String,
+    pub(crate) url: String,
     child: Child,
     /// When its last confirmed commit was sent, if its log says so.
     confirmed: Arc<Mutex<Option<SystemTime>>>,
@@ -40,10 +40,10 @@ pub(super) struct Node {
 
 /// What a node says of itself or of a slot.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) label: String,
-    pub(super) what: String,
-    pub(super) slot: Option<u16>,
+pub(crate) struct NodeLine {
+    pub(crate) label: String,
+    pub(crate) what: String,
+    pub(crate) slot: Option<u16>,
 }
 
 impl Nodes {
@@ -63,51 +63,23 @@ impl Nodes {
     }
 
     /// Starts a node at a free port, with these options; what it says of slots goes to `lines`.
-    pub(super) fn start_node(&mut self, label: &str, options: &[&str], lines: Sender<Line>) -> Result<&Node> {
-        let mut command = Command::new(&self.program);
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| name.starts_with("LOCKHOUSE_")) {
-                command.env_remove(name);
-            }
-        }
+    pub(super) fn start_node(
+        &mut self,
+        label: &str,
+        options: &[&str],
+        lines: Sender<NodeLine>,
+    ) -> Result<&NodeProcess> {
+        let mut command = server(&self.program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--node", label, "--store", &self.store()]);
         command.arg("--cluster-secret-file").arg(self.folder.path().join("secret")).args(options);
-        command
-            .env("LOCKHOUSE_CLUSTER_SLOTS", self.slots.to_string())
-            .env("RUST_LOG", "info,lockhouse_server::store=debug");
-        command.current_dir(self.folder.path()).process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child =
-            command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let confirmed = Arc::<Mutex<_>>::default();
-        let mut node = Node {
-            label: label.to_owned(),
-            url: String::new(),
-            child,
-            confirmed: confirmed.clone(),
-            log: None,
-        };
-        let log = spawn_reader(
-            label.to_owned(),
-            BufReader::new(stderr.context("it has no log")?),
-            lines,
-            confirmed,
-        );
-        let mut first = String::new();
-        BufReader::new(stdout.context("it has no output")?).read_line(&mut first)?;
-        let Some(url) = first.trim().strip_prefix("listening ") else {
-            // It has ended, and its log with it.
-            bail!("the node {label} does not start: {}", log.join().unwrap_or_default());
-        };
-        node.log = Some(log);
-        url.clone_into(&mut node.url);
-        self.nodes.push(node);
+        command.env("LOCKHOUSE_CLUSTER_SLOTS", self.slots.to_string());
+        command.current_dir(self.folder.path());
+        self.nodes.push(NodeProcess::start(command, label, lines, None)?);
         self.nodes.last().context("it was just added")
     }
 
     /// Takes a node out, to be killed.
-    pub(super) fn take(&mut self, label: &str) -> Option<Node> {
+    pub(super) fn take(&mut self, label: &str) -> Option<NodeProcess> {
         let at = self.nodes.iter().position(|node| node.label == label)?;
         Some(self.nodes.remove(at))
     }
@@ -122,7 +94,7 @@ impl Nodes {
         self.database.start_again();
     }
 
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeProcess> {
         self.nodes.iter()
     }
 
@@ -132,28 +104,78 @@ impl Nodes {
     }
 }
 
-impl Node {
+/// The server, without the settings of our own environment, with the levels of the log that its readers need.
+pub(crate) fn server(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("LOCKHOUSE_")) {
+            command.env_remove(name);
+        }
+    }
+    command.env("RUST_LOG", "info,lockhouse_server::store=debug");
+    command
+}
+
+impl NodeProcess {
+    /// Starts a node with this command. What it says of slots goes to `lines`, all that it says to `file`.
+    pub(crate) fn start(
+        mut command: Command,
+        label: &str,
+        lines: Sender<NodeLine>,
+        file: Option<File>,
+    ) -> Result<Self> {
+        command.process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let program = command.get_program().to_owned();
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let confirmed = Arc::<Mutex<_>>::default();
+        let mut node = Self {
+            label: label.to_owned(),
+            url: String::new(),
+            child,
+            confirmed: confirmed.clone(),
+            log: None,
+        };
+        let log = spawn_reader(
+            label.to_owned(),
+            BufReader::new(stderr.context("it has no log")?),
+            lines,
+            confirmed,
+            file,
+        );
+        let mut first = String::new();
+        BufReader::new(stdout.context("it has no output")?).read_line(&mut first)?;
+        let Some(url) = first.trim().strip_prefix("listening ") else {
+            // It has ended, and its log with it.
+            bail!("the node {label} does not start: {}", log.join().unwrap_or_default());
+        };
+        node.log = Some(log);
+        url.clone_into(&mut node.url);
+        Ok(node)
+    }
+
+    /// Stops it, or lets it go on.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), signal).context("the node has ended")
+    }
+
+    /// How it has ended by itself, if it has.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// SIGKILL. Returns when its last confirmed commit was sent, once its log is read to its end.
-    pub(super) fn kill(mut self) -> Option<SystemTime> {
+    pub(crate) fn kill(mut self) -> Option<SystemTime> {
         // It has not ended by itself, or that shows elsewhere.
         _ = self.child.kill();
         _ = self.child.wait();
         _ = self.log.take().map(JoinHandle::join);
         *self.confirmed.lock()
-    }
-
-    /// SIGSTOP.
-    pub(super) fn pause(&self) -> Result<()> {
-        Ok(kill_process(Pid::from_child(&self.child), Signal::STOP)?)
-    }
-
-    /// SIGCONT.
-    pub(super) fn go_on(&self) -> Result<()> {
-        Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
 
     /// SIGTERM, if it has not ended by itself.
@@ -162,7 +184,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for NodeProcess {
     fn drop(&mut self) {
         // The process may have ended by itself.
         _ = self.child.kill();
@@ -174,12 +196,15 @@ impl Drop for Node {
 fn spawn_reader(
     label: String,
     log: impl BufRead + Send + 'static,
-    lines: Sender<Line>,
+    lines: Sender<NodeLine>,
     confirmed: Arc<Mutex<Option<SystemTime>>>,
+    mut file: Option<File>,
 ) -> JoinHandle<String> {
     spawn(move || {
         let mut rest = String::new();
         for line in log.lines().map_while(Result::ok) {
+            // A full disk loses lines of the log, and nothing else.
+            file.iter_mut().for_each(|file| _ = writeln!(file, "{line}"));
             if let Some(sent) = sent(&line) {
                 *confirmed.lock() = Some(sent);
                 continue;
@@ -201,7 +226,7 @@ fn sent(line: &str) -> Option<SystemTime> {
 }
 
 /// What a line of the log says of the fleet; none if it is about something else.
-fn news(label: &str, line: &str) -> Option<Line> {
+fn news(label: &str, line: &str) -> Option<NodeLine> {
     let (level, text) = line.split_once("lockhouse_server::store: ")?;
     if level.contains("DEBUG") {
         return None;
@@ -212,7 +237,7 @@ fn news(label: &str, line: &str) -> Option<Line> {
         Some(slot) => text.replace(&format!(" slot={slot}"), ""),
         None => text.to_owned(),
     };
-    Some(Line { label: label.to_owned(), what, slot })
+    Some(NodeLine { label: label.to_owned(), what, slot })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use lockhouse::remote::{Connect, Connection, connect};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -59,7 +60,7 @@ pub(super) async fn run(fleet: &Fleet, length: Duration) -> Result<Value> {
     sleep(AROUND).await;
 
     let begun = Instant::now();
-    node.pause()?;
+    node.signal(Signal::STOP)?;
     lost.lost().await;
     let known = begun.elapsed();
     let (next, at) = timeout(PATIENCE, waiting).await.context("the lock is not granted")???;
@@ -70,7 +71,7 @@ pub(super) async fn run(fleet: &Fleet, length: Duration) -> Result<Value> {
     );
     is_kept(&held, token)?;
     sleep(length.saturating_sub(begun.elapsed())).await;
-    node.go_on()?;
+    node.signal(Signal::CONT)?;
     sleep(AROUND).await;
     is_kept(&held, token)?;
     is_kept(&next, next.fencing_token().get())?;

@@ -8,23 +8,23 @@ use sha2::{Digest, Sha256};
 
 use crate::history::record::{Completion, Gain, Invocation, Reason};
 
-use super::http::{Http, Reply, With};
+use super::http::{CallReply, HttpCaller, With};
 use super::recorder::{Recorder, durable};
-use super::worker::{Ground, bucket, fail};
+use super::worker::{Ground, fail};
 
 /// The number of attempts at a call whose outcome is unknown, or for which the server is not ready.
 const ATTEMPTS: usize = 100;
 
-pub(super) struct ClaimsClient<'a> {
-    pub(super) ground: &'a Ground,
-    pub(super) http: Http,
-    pub(super) recorder: Recorder,
-    pub(super) random: Random,
+pub(crate) struct ClaimsClient<'a> {
+    pub(crate) ground: &'a Ground,
+    pub(crate) http: HttpCaller,
+    pub(crate) recorder: Recorder,
+    pub(crate) random: Random,
 }
 
 /// A claim, as its claimant knows it.
 struct Claim {
-    bucket: &'static str,
+    bucket: String,
     name: String,
     token: String,
     /// The claim's name in the history.
@@ -34,11 +34,11 @@ struct Claim {
 }
 
 impl ClaimsClient<'_> {
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         while !self.ground.is_over() {
-            let bucket = bucket(&mut self.random);
+            let bucket = self.ground.bucket(&mut self.random);
             let name = self.ground.name(&mut self.random);
-            if let Some(claim) = self.claim(bucket, &name).await {
+            if let Some(claim) = self.claim(&bucket, &name).await {
                 self.use_up(&claim).await;
             }
         }
@@ -46,11 +46,12 @@ impl ClaimsClient<'_> {
     }
 
     /// Claims, with the same key until it is known what became of that.
-    async fn claim(&mut self, bucket: &'static str, name: &str) -> Option<Claim> {
-        let ttl_ms = 200 + self.random.below(1500) as u64;
+    async fn claim(&mut self, bucket: &str, name: &str) -> Option<Claim> {
+        let (least, more) = self.ground.ways.claim_ttl_ms;
+        let ttl_ms = least + self.random.below(more) as u64;
         let key = format!("{}-{:016x}", self.recorder.client(), self.random.next_u64());
         let claim = Claim {
-            bucket,
+            bucket: bucket.to_owned(),
             name: name.to_owned(),
             token: String::new(),
             id: String::new(),
@@ -80,20 +81,20 @@ impl ClaimsClient<'_> {
     }
 
     /// Claims once. `again` says that an attempt before may have succeeded, whose claim then is the answer.
-    async fn ask(&mut self, claim: &Claim, again: bool) -> Result<Claim, Reply> {
+    async fn ask(&mut self, claim: &Claim, again: bool) -> Result<Claim, CallReply> {
         let ttl_ms = claim.ttl.as_millis() as u64;
         let claimant = self.recorder.client().to_owned();
         let body = json!({"resource": claim.name, "claimant": claimant, "ttlMs": ttl_ms});
         let call = Invocation::Claim { name: claim.name.clone(), claimant, ttl_ms };
-        let op = self.recorder.invoke(claim.bucket, call);
+        let op = self.recorder.invoke(&claim.bucket, call);
         let with = With { key: Some(&claim.key), body: Some(body), ..With::default() };
-        let reply = self.http.post(claim.bucket, "claims", with).await;
-        if let Reply::Done(claimed) | Reply::Replayed(claimed) = &reply
+        let reply = self.http.post(&claim.bucket, "claims", with).await;
+        if let CallReply::Done(claimed) | CallReply::Replayed(claimed) = &reply
             && let (Some(secret), token @ Some(_)) =
                 (claimed["token"].as_str(), claimed["fencingToken"].as_u64())
         {
             let id = id_of(secret);
-            if !claim.id.is_empty() && matches!(reply, Reply::Replayed(_)) {
+            if !claim.id.is_empty() && matches!(reply, CallReply::Replayed(_)) {
                 // A replayed answer shows the past, not the present.
                 if id != claim.id {
                     fail(format_args!("a key stands for two claims: {} and {id}", claim.id));
@@ -104,7 +105,7 @@ impl ClaimsClient<'_> {
             let gain = Gain { token, claim: Some(id.clone()), again, ..Gain::default() };
             self.recorder.answer(op, durable(gain));
             let Claim { bucket, name, ttl, key, .. } = claim;
-            let (name, key) = (name.clone(), key.clone());
+            let (bucket, name, key) = (bucket.clone(), name.clone(), key.clone());
             return Ok(Claim { bucket, name, token: secret.to_owned(), id, ttl: *ttl, key });
         }
         self.recorder.answer(op, reply.failure());
@@ -113,7 +114,7 @@ impl ClaimsClient<'_> {
     }
 
     async fn use_up(&mut self, claim: &Claim) {
-        if self.random.percent(8) {
+        if self.ground.ways.gives_up_claims && self.random.percent(8) {
             let part = self.random.below(130) as u32;
             // Up to a third too late.
             tokio::time::sleep(claim.ttl * part / 100).await;
@@ -128,13 +129,16 @@ impl ClaimsClient<'_> {
         }
         match self.random.below(100) {
             0..50 => self.finalize(claim).await,
-            50..98 => {
-                let call = Invocation::ReleaseClaim { name: claim.name.clone(), claim: claim.id.clone() };
-                self.present(claim, "claims/release", call).await;
-            }
+            50..98 => self.release(claim).await,
+            _ if !self.ground.ways.gives_up_claims => self.release(claim).await,
             // The claim is left to its TTL.
             _ => {}
         }
+    }
+
+    async fn release(&mut self, claim: &Claim) {
+        let call = Invocation::ReleaseClaim { name: claim.name.clone(), claim: claim.id.clone() };
+        self.present(claim, "claims/release", call).await;
     }
 
     async fn finalize(&mut self, claim: &Claim) {
@@ -146,7 +150,7 @@ impl ClaimsClient<'_> {
             }
             reply = self.present(claim, "claims/finalize", call()).await;
         }
-        if !matches!(reply, Reply::Done(_)) {
+        if !matches!(reply, CallReply::Done(_)) {
             return;
         }
         if self.random.percent(20) {
@@ -154,24 +158,24 @@ impl ClaimsClient<'_> {
         }
         if self.random.percent(20) {
             let name = claim.name.clone();
-            self.ground.look(&self.http, &mut self.recorder, claim.bucket, name).await;
+            self.ground.look(&self.http, &mut self.recorder, &claim.bucket, name).await;
         }
         if self.random.percent(70) {
-            self.unassign(claim.bucket, &claim.name).await;
+            self.unassign(&claim.bucket, &claim.name).await;
         }
     }
 
     /// A call whose credential is the claim's token.
-    async fn present(&mut self, claim: &Claim, path: &str, call: Invocation) -> Reply {
-        let op = self.recorder.invoke(claim.bucket, call);
+    async fn present(&mut self, claim: &Claim, path: &str, call: Invocation) -> CallReply {
+        let op = self.recorder.invoke(&claim.bucket, call);
         let body = json!({"resource": claim.name, "token": claim.token});
-        let reply = self.http.post(claim.bucket, path, With { body: Some(body), ..With::default() }).await;
+        let reply = self.http.post(&claim.bucket, path, With { body: Some(body), ..With::default() }).await;
         let answer = match &reply {
             // Renewals are never written, so that none is promised to survive.
-            Reply::Done(_) if path == "claims/renew" => {
+            CallReply::Done(_) if path == "claims/renew" => {
                 Completion::Ok { durable: false, gain: Gain::default() }
             }
-            Reply::Done(body) => durable(Gain {
+            CallReply::Done(body) => durable(Gain {
                 token: body["fencingToken"].as_u64(),
                 claimant: body["claimant"].as_str().map(str::to_owned),
                 ..Gain::default()
@@ -189,7 +193,7 @@ impl ClaimsClient<'_> {
         let with = With { query: &query, ..With::default() };
         let reply = self.http.delete(bucket, "assignments", with).await;
         let done = durable(Gain::default());
-        self.recorder.answer(op, if matches!(reply, Reply::Done(_)) { done } else { reply.failure() });
+        self.recorder.answer(op, if matches!(reply, CallReply::Done(_)) { done } else { reply.failure() });
         self.ground.pause_after(&reply).await;
     }
 }

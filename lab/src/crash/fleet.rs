@@ -13,11 +13,11 @@ use crate::history::record::What;
 
 use super::journal::Journal;
 use super::recorder::now;
-use super::worker::clients_of;
+use super::worker::CLIENTS;
 
 /// All workers, and what they are started with.
-pub(super) struct Fleet {
-    url: String,
+pub(crate) struct Workers {
+    starting: Starting,
     seed: u64,
     journal: Arc<Journal>,
     workers: Vec<Worker>,
@@ -32,28 +32,53 @@ struct Worker {
     reader: Option<JoinHandle<()>>,
 }
 
+type Spawn = dyn Fn(usize, &[&str]) -> Result<Child>;
+
+/// How workers are started.
+pub(crate) struct Starting {
+    /// Starts the program with these arguments, of which the last are those of the worker, for a place among
+    /// all of them.
+    pub(crate) spawn: Box<Spawn>,
+    pub(crate) arguments: Vec<String>,
+    /// The clients of a worker.
+    pub(crate) clients: &'static [&'static str],
+}
+
+impl Starting {
+    /// Processes of this machine, with a server at that URL.
+    pub(super) fn at(url: &str) -> Self {
+        let spawn = |_, arguments: &[&str]| {
+            // The program itself, also if another one has taken its place on the disk meanwhile.
+            let mut command = Command::new("/proc/self/exe");
+            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.spawn().context("cannot start a worker")
+        };
+        let arguments = ["crash-worker", "--url", url].map(str::to_owned).into();
+        Self { spawn: Box::new(spawn), arguments, clients: &CLIENTS }
+    }
+}
+
 /// The time that a worker has after the request to end.
 const END_LIMIT: Duration = Duration::from_secs(15);
 
-impl Fleet {
-    pub(super) fn start(url: String, seed: u64, count: usize, journal: Arc<Journal>) -> Result<Self> {
-        let mut fleet = Self { url, seed, journal, workers: Vec::new(), started: 0 };
-        for _ in 0..count {
-            let worker = fleet.worker()?;
+impl Workers {
+    pub(crate) fn start(starting: Starting, seed: u64, count: usize, journal: Arc<Journal>) -> Result<Self> {
+        let mut fleet = Self { starting, seed, journal, workers: Vec::new(), started: 0 };
+        for place in 0..count {
+            let worker = fleet.worker(place)?;
             fleet.workers.push(worker);
         }
         Ok(fleet)
     }
 
-    fn worker(&mut self) -> Result<Worker> {
+    fn worker(&mut self, place: usize) -> Result<Worker> {
         self.started += 1;
         let name = format!("w{}", self.started);
         let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(self.started * 101);
-        // The program itself, also if another one has taken its place on the disk meanwhile.
-        let mut command = Command::new("/proc/self/exe");
-        command.args(["crash-worker", "--name", &name, "--url", &self.url, "--seed", &seed.to_string()]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().context("cannot start a worker")?;
+        let seed = seed.to_string();
+        let mut arguments: Vec<&str> = self.starting.arguments.iter().map(String::as_str).collect();
+        arguments.extend(["--name", &name, "--seed", &seed]);
+        let mut child = (self.starting.spawn)(place, &arguments)?;
         let lines = child.stdout.take().context("a worker has no output")?;
         let journal = self.journal.clone();
         let reader = std::thread::spawn(move || read(lines, &journal));
@@ -61,19 +86,19 @@ impl Fleet {
     }
 
     /// SIGSTOP.
-    pub(super) fn stop(&self, index: usize) -> Result<()> {
+    pub(crate) fn stop(&self, index: usize) -> Result<()> {
         self.at(index).signal(Signal::STOP)
     }
 
     /// SIGCONT.
-    pub(super) fn go_on(&self, index: usize) -> Result<()> {
+    pub(crate) fn go_on(&self, index: usize) -> Result<()> {
         self.at(index).signal(Signal::CONT)
     }
 
     /// SIGKILL; another worker takes its place.
-    pub(super) fn kill(&mut self, index: usize) -> Result<()> {
+    pub(crate) fn kill(&mut self, index: usize) -> Result<()> {
         let index = index % self.workers.len();
-        let fresh = self.worker()?;
+        let fresh = self.worker(index)?;
         let mut worker = std::mem::replace(&mut self.workers[index], fresh);
         // Stopped first, so that there is an instant up to which it certainly lived and after which it does
         // nothing.
@@ -83,14 +108,15 @@ impl Fleet {
         worker.child.kill()?;
         worker.child.wait()?;
         worker.drain();
-        for client in clients_of(&worker.name) {
+        for client in self.starting.clients {
+            let client = format!("{}-{client}", worker.name);
             self.journal.write(at, What::ClientKilled { client });
         }
         Ok(())
     }
 
     /// Sends all workers the end, and waits for their last words.
-    pub(super) fn end(&mut self) -> Result<()> {
+    pub(crate) fn end(&mut self) -> Result<()> {
         for worker in &mut self.workers {
             drop(worker.child.stdin.take());
         }

@@ -1,5 +1,7 @@
 //! The HTTP API, as a client of docs/http.md uses it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -14,16 +16,20 @@ use super::worker::fail;
 /// Longer than any answer takes, a server that is started anew included.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A client with one connection.
+/// A client with one connection to one of several servers.
 #[derive(Clone, Debug)]
-pub(super) struct Http {
+pub(crate) struct HttpCaller {
     client: reqwest::Client,
-    url: String,
+    urls: Arc<[String]>,
+    /// The key that the servers want.
+    key: Option<String>,
+    /// Which of the servers: after a call without an answer the next one.
+    current: Arc<AtomicUsize>,
 }
 
 /// The outcome of a call.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(crate) enum CallReply {
     /// The call was executed; the body of the answer.
     Done(Value),
     /// The call had been executed before, with this answer.
@@ -36,39 +42,66 @@ pub(super) enum Reply {
 
 /// The parts of a call beside its path.
 #[derive(Debug, Default)]
-pub(super) struct With<'a> {
-    pub(super) secret: Option<&'a str>,
-    pub(super) key: Option<&'a str>,
-    pub(super) body: Option<Value>,
-    pub(super) query: &'a [(&'a str, &'a str)],
+pub(crate) struct With<'a> {
+    pub(crate) secret: Option<&'a str>,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) body: Option<Value>,
+    pub(crate) query: &'a [(&'a str, &'a str)],
 }
 
-impl Http {
-    pub(super) fn new(url: &str) -> Result<Self> {
+impl HttpCaller {
+    pub(crate) fn new(urls: &[String], key: Option<&str>) -> Result<Self> {
         let client = reqwest::Client::builder().timeout(PATIENCE).pool_max_idle_per_host(1).no_proxy();
-        Ok(Self { client: client.build().context("cannot make an HTTP client")?, url: url.to_owned() })
+        Ok(Self {
+            client: client.build().context("cannot make an HTTP client")?,
+            urls: urls.into(),
+            key: key.map(str::to_owned),
+            current: Arc::default(),
+        })
     }
 
-    pub(super) async fn post(&self, bucket: &str, path: &str, with: With<'_>) -> Reply {
+    /// Begins with that one of the servers.
+    pub(crate) fn at(self, server: usize) -> Self {
+        self.current.store(server, Ordering::Relaxed);
+        self
+    }
+
+    pub(crate) async fn post(&self, bucket: &str, path: &str, with: With<'_>) -> CallReply {
         self.call(Method::POST, bucket, path, with).await
     }
 
-    pub(super) async fn delete(&self, bucket: &str, path: &str, with: With<'_>) -> Reply {
+    pub(crate) async fn delete(&self, bucket: &str, path: &str, with: With<'_>) -> CallReply {
         self.call(Method::DELETE, bucket, path, with).await
     }
 
     /// All that is held or assigned in the bucket, under names with that prefix.
-    pub(super) async fn look(&self, bucket: &str, prefix: &str) -> Result<Vec<Found>, Reply> {
-        let query = [("prefix", prefix), ("limit", "1000")];
-        match self.call(Method::GET, bucket, "query", With { query: &query, ..With::default() }).await {
-            Reply::Done(page) => Ok(found(&page)),
-            other => Err(other),
+    pub(crate) async fn look(&self, bucket: &str, prefix: &str) -> Result<Vec<Found>, CallReply> {
+        let mut all = Vec::new();
+        let mut cursor = None;
+        loop {
+            let mut query = vec![("prefix", prefix), ("limit", "1000")];
+            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            match self.call(Method::GET, bucket, "query", With { query: &query, ..With::default() }).await {
+                CallReply::Done(page) => {
+                    all.extend(found(&page));
+                    cursor = page["next"].as_str().map(str::to_owned);
+                }
+                other => return Err(other),
+            }
+            if cursor.is_none() {
+                return Ok(all);
+            }
         }
     }
 
-    async fn call(&self, method: Method, bucket: &str, path: &str, with: With<'_>) -> Reply {
-        let url = format!("{}/v1/buckets/{bucket}/{path}", self.url);
+    async fn call(&self, method: Method, bucket: &str, path: &str, with: With<'_>) -> CallReply {
+        let current = self.current.load(Ordering::Relaxed);
+        let url = &self.urls[current % self.urls.len()];
+        let url = format!("{url}/v1/buckets/{bucket}/{path}");
         let mut request = self.client.request(method, url).query(with.query);
+        if let Some(key) = &self.key {
+            request = request.header("Lockhouse-Key", key);
+        }
         if let Some(secret) = with.secret {
             request = request.bearer_auth(secret);
         }
@@ -78,17 +111,21 @@ impl Http {
         if let Some(body) = with.body {
             request = request.header("Content-Type", "application/json").body(body.to_string());
         }
-        match answer(request).await {
-            Ok((status, true, body)) if status.is_success() => Reply::Replayed(body),
-            Ok((status, false, body)) if status.is_success() => Reply::Done(body),
-            Ok((_, _, problem)) if problem["code"] == "outcome_unknown" => Reply::Unknown,
+        let answer = answer(request).await;
+        if answer.is_err() {
+            self.current.store(current + 1, Ordering::Relaxed);
+        }
+        match answer {
+            Ok((status, true, body)) if status.is_success() => CallReply::Replayed(body),
+            Ok((status, false, body)) if status.is_success() => CallReply::Done(body),
+            Ok((_, _, problem)) if problem["code"] == "outcome_unknown" => CallReply::Unknown,
             Ok((_, _, problem)) => match reason(&problem) {
-                Some(reason) => Reply::Refused(reason),
+                Some(reason) => CallReply::Refused(reason),
                 None => fail(format_args!("{path} in bucket {bucket:?} was answered with {problem}")),
             },
             // The request was not even sent.
-            Err(error) if error.is_connect() => Reply::Refused(Reason::Other),
-            Err(_) => Reply::Unknown,
+            Err(error) if error.is_connect() => CallReply::Refused(Reason::Other),
+            Err(_) => CallReply::Unknown,
         }
     }
 }
@@ -103,20 +140,20 @@ async fn answer(request: RequestBuilder) -> reqwest::Result<(StatusCode, bool, V
     Ok((status, replayed, serde_json::from_slice(&body).unwrap_or(Value::Null)))
 }
 
-impl Reply {
+impl CallReply {
     /// The record of a call that was not certainly executed.
-    pub(super) fn failure(&self) -> Completion {
+    pub(crate) fn failure(&self) -> Completion {
         match self {
             Self::Refused(reason) => refusal(*reason),
             Self::Done(_) | Self::Replayed(_) | Self::Unknown => Completion::Unknown,
         }
     }
 
-    pub(super) fn is_unknown(&self) -> bool {
+    pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown)
     }
 
-    pub(super) fn reason(&self) -> Option<Reason> {
+    pub(crate) fn reason(&self) -> Option<Reason> {
         match self {
             Self::Refused(reason) => Some(*reason),
             Self::Done(_) | Self::Replayed(_) | Self::Unknown => None,
@@ -135,7 +172,7 @@ fn reason(problem: &Value) -> Option<Reason> {
         "unknown_owner" => Reason::OwnerGone,
         "recovering" => Reason::Recovering,
         "unavailable" => Reason::Unavailable,
-        "conflict_in_flight" => Reason::Other,
+        "conflict_in_flight" | "moving" | "closing" => Reason::Other,
         _ => return None,
     })
 }

@@ -13,7 +13,7 @@ use super::recorder::{line, now};
 use super::tally::Tally;
 
 #[derive(Debug)]
-pub(super) struct Journal(Mutex<Pages>);
+pub(crate) struct Journal(Mutex<Pages>);
 
 #[derive(Debug)]
 struct Pages {
@@ -24,28 +24,28 @@ struct Pages {
 }
 
 impl Journal {
-    pub(super) fn create(path: &Path) -> Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
         let file = BufWriter::with_capacity(1 << 20, file);
         Ok(Self(Mutex::new(Pages { file, tally: Tally::default(), spoilt: None })))
     }
 
     /// Takes a line of a worker.
-    pub(super) fn take(&self, line: &[u8]) {
+    pub(crate) fn take(&self, line: &[u8]) {
         self.pages().take(line);
     }
 
     /// Writes an event of the harness itself.
-    pub(super) fn write(&self, at: u64, what: What) {
+    pub(crate) fn write(&self, at: u64, what: What) {
         let line = line(&Event { at, what });
         self.pages().take(line.trim_ascii_end());
     }
 
-    pub(super) fn write_now(&self, what: What) {
+    pub(crate) fn write_now(&self, what: What) {
         self.write(now(), what);
     }
 
-    pub(super) fn tally<T>(&self, look: impl FnOnce(&mut Tally) -> T) -> T {
+    pub(crate) fn tally<T>(&self, look: impl FnOnce(&mut Tally) -> T) -> T {
         look(&mut self.pages().tally)
     }
 
@@ -54,7 +54,7 @@ impl Journal {
     /// # Errors
     ///
     /// A line could not be written or understood.
-    pub(super) fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<()> {
         let mut pages = self.pages();
         pages.file.flush().context("cannot write the history")?;
         match pages.spoilt.take() {

@@ -11,16 +11,16 @@
 //!              history ──▶ judge
 //! ```
 
-mod claims;
-mod fleet;
-mod http;
-mod journal;
-mod offline;
-mod recorder;
+pub(crate) mod claims;
+pub(crate) mod fleet;
+pub(crate) mod http;
+pub(crate) mod journal;
+pub(crate) mod offline;
+pub(crate) mod recorder;
 mod server;
 mod storm;
-mod tally;
-mod web;
+pub(crate) mod tally;
+pub(crate) mod web;
 pub(crate) mod worker;
 
 use std::path::PathBuf;
@@ -194,6 +194,8 @@ mod tests {
             lost: 200,
             excused: 100,
             reclaimed: 10,
+            hand_offs: 10,
+            buckets: [].into(),
             restored: 1,
             disk_failures: [("sync", 1)].into(),
         }

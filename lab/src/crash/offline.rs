@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use crate::history::record::{Completion, Gain, Invocation, Mode, Reason};
 
 use super::KIND;
-use super::http::{Http, Reply, With};
+use super::http::{CallReply, HttpCaller, With};
 use super::recorder::{Recorder, durable, now, refusal};
-use super::worker::{Ground, bucket};
+use super::worker::Ground;
 
-pub(super) struct OfflineClient<'a> {
-    pub(super) ground: &'a Ground,
-    pub(super) http: Http,
-    pub(super) recorder: Recorder,
-    pub(super) random: Random,
+pub(crate) struct OfflineClient<'a> {
+    pub(crate) ground: &'a Ground,
+    pub(crate) http: HttpCaller,
+    pub(crate) recorder: Recorder,
+    pub(crate) random: Random,
 }
 
 /// An owner, as its client knows it.
 struct Owner {
-    bucket: &'static str,
+    bucket: String,
     id: String,
     secret: String,
     /// The locks that the owner should hold.
@@ -27,7 +27,7 @@ struct Owner {
 }
 
 impl OfflineClient<'_> {
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         let mut owner = None;
         while !self.ground.is_over() {
             let alive = match &mut owner {
@@ -45,12 +45,13 @@ impl OfflineClient<'_> {
     }
 
     async fn open(&mut self) -> Option<Owner> {
-        let bucket = bucket(&mut self.random);
-        let ttl_ms = 600 + self.random.below(2000) as u64;
-        let op = self.recorder.invoke(bucket, Invocation::OpenOwner { ttl_ms, max_ms: None });
+        let bucket = self.ground.bucket(&mut self.random);
+        let (least, more) = self.ground.ways.owner_ttl_ms;
+        let ttl_ms = least + self.random.below(more) as u64;
+        let op = self.recorder.invoke(&bucket, Invocation::OpenOwner { ttl_ms, max_ms: None });
         let body = json!({"label": self.recorder.client(), "ttlMs": ttl_ms});
-        let reply = self.http.post(bucket, "owners", With { body: Some(body), ..With::default() }).await;
-        if let Reply::Done(opened) = &reply
+        let reply = self.http.post(&bucket, "owners", With { body: Some(body), ..With::default() }).await;
+        if let CallReply::Done(opened) = &reply
             && let (Some(id), Some(secret)) = (opened["owner"].as_str(), opened["ownerSecret"].as_str())
         {
             let gain = Gain { owner: Some(id.to_owned()), ..Gain::default() };
@@ -75,7 +76,7 @@ impl OfflineClient<'_> {
             88..91 => self.touch(owner).await,
             91..94 => {
                 let name = self.ground.name(&mut self.random);
-                self.ground.look(&self.http, &mut self.recorder, owner.bucket, name).await
+                self.ground.look(&self.http, &mut self.recorder, &owner.bucket, name).await
             }
             _ => {
                 self.end(owner).await;
@@ -87,7 +88,7 @@ impl OfflineClient<'_> {
     }
 
     /// Locks one record or several, all or none.
-    async fn lock(&mut self, owner: &mut Owner) -> Reply {
+    async fn lock(&mut self, owner: &mut Owner) -> CallReply {
         let first = self.ground.number(&mut self.random);
         let count = if self.random.percent(70) { 1 } else { 2 };
         let numbers: Vec<usize> = (0..count).map(|nth| self.ground.neighbour(first, nth)).collect();
@@ -100,7 +101,7 @@ impl OfflineClient<'_> {
         };
         let calls: Vec<Invocation> = numbers.iter().zip(&modes).map(call).collect();
         let ops: Vec<u64> =
-            calls.into_iter().map(|call| self.recorder.invoke_at(at, owner.bucket, call)).collect();
+            calls.into_iter().map(|call| self.recorder.invoke_at(at, &owner.bucket, call)).collect();
         let wanted = |(number, mode): (&usize, &Mode)| {
             let intent = if *mode == Mode::Shared { "read" } else { "write" };
             json!({"kind": KIND, "id": number.to_string(), "intent": intent})
@@ -112,7 +113,7 @@ impl OfflineClient<'_> {
         for (nth, op) in ops.into_iter().enumerate() {
             self.recorder.answer_at(at, op, granted(&reply, nth));
         }
-        if matches!(reply, Reply::Done(_)) {
+        if matches!(reply, CallReply::Done(_)) {
             owner.held.retain(|held| !numbers.contains(held));
             owner.held.extend(numbers);
         }
@@ -120,49 +121,49 @@ impl OfflineClient<'_> {
     }
 
     /// Releases something that is held, and now and then something that is not.
-    async fn unlock(&mut self, owner: &mut Owner) -> Reply {
+    async fn unlock(&mut self, owner: &mut Owner) -> CallReply {
         let held = (!owner.held.is_empty() && self.random.percent(95))
             .then(|| owner.held.swap_remove(self.random.below(owner.held.len())));
         let number = held.unwrap_or_else(|| self.ground.number(&mut self.random));
         let call = Invocation::Unlock { owner: owner.id.clone(), name: self.ground.name_of(number) };
-        let op = self.recorder.invoke(owner.bucket, call);
+        let op = self.recorder.invoke(&owner.bucket, call);
         let body = json!({"owner": owner.id, "locks": [{"kind": KIND, "id": number.to_string()}]});
         let reply = self.post(owner, "locks/release", body).await;
         self.recorder.answer(op, released(&reply));
         reply
     }
 
-    async fn unlock_all(&mut self, owner: &mut Owner) -> Reply {
+    async fn unlock_all(&mut self, owner: &mut Owner) -> CallReply {
         owner.held.clear();
-        let op = self.recorder.invoke(owner.bucket, Invocation::UnlockAll { owner: owner.id.clone() });
+        let op = self.recorder.invoke(&owner.bucket, Invocation::UnlockAll { owner: owner.id.clone() });
         let reply = self.post(owner, "locks/release", json!({"owner": owner.id, "all": true})).await;
         self.recorder.answer(op, released(&reply));
         reply
     }
 
-    async fn touch(&mut self, owner: &Owner) -> Reply {
-        let op = self.recorder.invoke(owner.bucket, Invocation::Touch { owner: owner.id.clone() });
+    async fn touch(&mut self, owner: &Owner) -> CallReply {
+        let op = self.recorder.invoke(&owner.bucket, Invocation::Touch { owner: owner.id.clone() });
         let path = format!("owners/{}/heartbeat", owner.id);
         let with = With { secret: Some(&owner.secret), ..With::default() };
-        let reply = self.http.post(owner.bucket, &path, with).await;
+        let reply = self.http.post(&owner.bucket, &path, with).await;
         // A sign of life is never written: it is done, and not promised to survive.
         let done = Completion::Ok { durable: false, gain: Gain::default() };
-        self.recorder.answer(op, if matches!(reply, Reply::Done(_)) { done } else { reply.failure() });
+        self.recorder.answer(op, if matches!(reply, CallReply::Done(_)) { done } else { reply.failure() });
         reply
     }
 
     async fn end(&mut self, owner: &Owner) {
-        let op = self.recorder.invoke(owner.bucket, Invocation::EndOwner { owner: owner.id.clone() });
+        let op = self.recorder.invoke(&owner.bucket, Invocation::EndOwner { owner: owner.id.clone() });
         let with = With { secret: Some(&owner.secret), ..With::default() };
-        let reply = self.http.delete(owner.bucket, &format!("owners/{}", owner.id), with).await;
+        let reply = self.http.delete(&owner.bucket, &format!("owners/{}", owner.id), with).await;
         let done = durable(Gain::default());
-        self.recorder.answer(op, if matches!(reply, Reply::Done(_)) { done } else { reply.failure() });
+        self.recorder.answer(op, if matches!(reply, CallReply::Done(_)) { done } else { reply.failure() });
         self.ground.pause_after(&reply).await;
     }
 
-    async fn post(&self, owner: &Owner, path: &str, body: Value) -> Reply {
+    async fn post(&self, owner: &Owner, path: &str, body: Value) -> CallReply {
         let with = With { secret: Some(&owner.secret), body: Some(body), ..With::default() };
-        self.http.post(owner.bucket, path, with).await
+        self.http.post(&owner.bucket, path, with).await
     }
 
     fn mode(&mut self) -> Mode {
@@ -171,8 +172,8 @@ impl OfflineClient<'_> {
 }
 
 /// The outcome for the lock with that place in the call.
-fn granted(reply: &Reply, nth: usize) -> Completion {
-    let Reply::Done(locked) = reply else { return reply.failure() };
+fn granted(reply: &CallReply, nth: usize) -> Completion {
+    let CallReply::Done(locked) = reply else { return reply.failure() };
     let lock = &locked["locks"][nth];
     match lock["fencingToken"].as_u64() {
         Some(token) => {
@@ -183,9 +184,9 @@ fn granted(reply: &Reply, nth: usize) -> Completion {
     }
 }
 
-fn released(reply: &Reply) -> Completion {
+fn released(reply: &CallReply) -> Completion {
     match reply {
-        Reply::Done(body) => {
+        CallReply::Done(body) => {
             let was = body["released"].as_u64().map(|count| count > 0);
             durable(Gain { was, ..Gain::default() })
         }

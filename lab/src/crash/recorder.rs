@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use crate::history::record::{Completion, Event, Gain, Invocation, Reason, What};
 
-use super::LEASE;
-
 /// `CLOCK_MONOTONIC` in nanoseconds.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     // The clock counts from the start of the machine.
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
@@ -20,64 +18,64 @@ pub(super) fn now() -> u64 {
 
 /// The pen of one client.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     client: String,
     last_op: u64,
 }
 
 impl Recorder {
-    pub(super) fn new(client: String) -> Self {
+    pub(crate) fn new(client: String) -> Self {
         Self { client, last_op: 0 }
     }
 
-    pub(super) fn client(&self) -> &str {
+    pub(crate) fn client(&self) -> &str {
         &self.client
     }
 
     /// Writes a call down that is about to be sent; its number.
-    pub(super) fn invoke(&mut self, bucket: &str, call: Invocation) -> u64 {
+    pub(crate) fn invoke(&mut self, bucket: &str, call: Invocation) -> u64 {
         self.invoke_at(now(), bucket, call)
     }
 
     /// The same, with an instant that was taken before.
-    pub(super) fn invoke_at(&mut self, at: u64, bucket: &str, call: Invocation) -> u64 {
+    pub(crate) fn invoke_at(&mut self, at: u64, bucket: &str, call: Invocation) -> u64 {
         self.last_op += 1;
         let (client, bucket) = (self.client.clone(), bucket.to_owned());
         write(&Event { at, what: What::Invoke { client, op: self.last_op, bucket, call } });
         self.last_op
     }
 
-    pub(super) fn answer(&self, op: u64, answer: Completion) {
+    pub(crate) fn answer(&self, op: u64, answer: Completion) {
         self.answer_at(now(), op, answer);
     }
 
-    pub(super) fn answer_at(&self, at: u64, op: u64, answer: Completion) {
+    pub(crate) fn answer_at(&self, at: u64, op: u64, answer: Completion) {
         write(&Event { at, what: What::Answer { client: self.client.clone(), op, answer } });
     }
 
-    pub(super) fn refused(&self, op: u64, reason: Reason) {
+    pub(crate) fn refused(&self, op: u64, reason: Reason) {
         self.answer(op, refusal(reason));
     }
 
-    pub(super) fn lost(&self, op: u64, deadline: Option<u64>) {
+    pub(crate) fn lost(&self, op: u64, deadline: Option<u64>) {
         write(&Event { at: now(), what: What::Lost { client: self.client.clone(), op, deadline } });
     }
 
-    pub(super) fn ended(self) {
+    pub(crate) fn ended(self) {
         write(&Event { at: now(), what: What::ClientEnded { client: self.client } });
     }
 }
 
-pub(super) fn refusal(reason: Reason) -> Completion {
+pub(crate) fn refusal(reason: Reason) -> Completion {
     Completion::Refused { reason, token: None, claimant: None }
 }
 
-pub(super) fn durable(gain: Gain) -> Completion {
+pub(crate) fn durable(gain: Gain) -> Completion {
     Completion::Ok { durable: true, gain }
 }
 
 /// An event as a line in the format that its readers expect.
-pub(super) fn line(event: &Event) -> Vec<u8> {
+pub(crate) fn line(event: &Event) -> Vec<u8> {
     let mut line = serde_json::to_vec(event).expect("an event is made of strings and numbers");
     line.push(b'\n');
     line
@@ -91,7 +89,10 @@ fn write(event: &Event) {
 /// The times at which this process did not run. A stopped client cannot know of a loss; the fence is there
 /// for that case. The client's locks count as held until the stop.
 #[derive(Clone, Debug)]
-pub(super) struct Pulse(Arc<Mutex<Pauses>>);
+pub(crate) struct Pulse {
+    lease: Duration,
+    pauses: Arc<Mutex<Pauses>>,
+}
 
 #[derive(Debug)]
 struct Pauses {
@@ -101,14 +102,15 @@ struct Pauses {
 }
 
 const BEAT: Duration = Duration::from_millis(2);
-/// A process that runs beats more often than this; a tenth of the lease is what its clock and the server's
-/// may differ by.
-const PAUSE_NS: u64 = 20_000_000;
+/// A process that runs beats more often than this part of the lease; a tenth of it is what its clock and the
+/// server's may differ by.
+const PAUSE: u32 = 25;
 
 impl Pulse {
     /// Starts to beat on the runtime of the clients, so that what delays them delays it.
-    pub(super) fn start() -> Self {
-        let pulse = Self(Arc::new(Mutex::new(Pauses { last_beat: now(), pauses: Vec::new() })));
+    pub(crate) fn start(lease: Duration) -> Self {
+        let pauses = Arc::new(Mutex::new(Pauses { last_beat: now(), pauses: Vec::new() }));
+        let pulse = Self { lease, pauses };
         let beating = pulse.clone();
         tokio::spawn(async move {
             loop {
@@ -121,17 +123,17 @@ impl Pulse {
 
     /// When the deadline of a lock that is lost now may have passed unnoticed: at the beginning of the first
     /// pause within a lease.
-    pub(super) fn stopped_at(&self) -> Option<u64> {
-        let recent = self.beat().saturating_sub(LEASE.as_nanos() as u64);
-        let pauses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn stopped_at(&self) -> Option<u64> {
+        let recent = self.beat().saturating_sub(self.lease.as_nanos() as u64);
+        let pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
         pauses.pauses.iter().find(|(_, to)| *to >= recent).map(|(from, _)| *from)
     }
 
     fn beat(&self) -> u64 {
-        let mut pauses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
         let now = now();
         let last = std::mem::replace(&mut pauses.last_beat, now);
-        if now - last > PAUSE_NS {
+        if now - last > (self.lease / PAUSE).as_nanos() as u64 {
             pauses.pauses.push((last, now));
         }
         now

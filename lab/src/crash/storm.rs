@@ -10,8 +10,8 @@ use random::Random;
 
 use crate::history::record::{Found, What};
 
-use super::fleet::Fleet;
-use super::http::Http;
+use super::fleet::{Starting, Workers};
+use super::http::HttpCaller;
 use super::journal::Journal;
 use super::recorder::now;
 use super::server::{DISK_FAILURES, DiskFailure, Server};
@@ -20,7 +20,7 @@ use super::{APART, Args, LEASE, MEETING};
 
 pub(super) struct Storm {
     server: Server,
-    fleet: Fleet,
+    fleet: Workers,
     journal: Arc<Journal>,
     random: Random,
     kills: u32,
@@ -61,7 +61,8 @@ impl Storm {
     pub(super) fn new(args: &Args, binary: &Path, folder: &Path) -> Result<Self> {
         let journal = Arc::new(Journal::create(&folder.join("history.jsonl"))?);
         let server = Server::start(binary, folder)?;
-        let fleet = Fleet::start(server.url(), args.seed, args.workers as usize, journal.clone())?;
+        let fleet =
+            Workers::start(Starting::at(&server.url()), args.seed, args.workers as usize, journal.clone())?;
         let (random, kills, backups) = (Random::new(args.seed), args.kills, Backups::default());
         let mut storm = Self { server, fleet, journal, random, kills, lives: 0, backups };
         storm.note_start();
@@ -234,7 +235,7 @@ impl Storm {
         self.fleet.end()?;
         self.kill()?;
         self.start_again(None)?;
-        let http = Http::new(&self.server.url())?;
+        let http = HttpCaller::new(&[self.server.url()], None)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for bucket in [MEETING, APART] {
             let began = now();

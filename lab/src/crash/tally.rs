@@ -1,7 +1,7 @@
 //! The counts of a run, from the lines of its history: whether a kill counts, and whether all of it was
 //! enough to prove something.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 const RECENT_NS: u64 = 100_000_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Durable calls that were not answered yet: when each was made.
     open: HashMap<(String, u64), u64>,
     /// Calls that were answered, by what they do.
@@ -18,7 +18,9 @@ pub(super) struct Tally {
     /// Instants of kill and restart.
     lives: Vec<(u64, u64)>,
     recent: Vec<u64>,
-    pub(super) counts: Counts,
+    /// By bucket and name: who released it last, and when.
+    released: HashMap<(String, String), (String, u64)>,
+    pub(crate) counts: Counts,
 }
 
 /// The kill that is being looked at.
@@ -31,33 +33,38 @@ struct Kill {
 
 /// The work that a kill interrupted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Met {
-    pub(super) acknowledged: usize,
-    pub(super) in_flight: usize,
+pub(crate) struct Met {
+    pub(crate) acknowledged: usize,
+    pub(crate) in_flight: usize,
 }
 
 /// The counts of the whole run.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Successes, by client.
-    pub(super) done_by: BTreeMap<String, usize>,
+    pub(crate) done_by: BTreeMap<String, usize>,
     /// Successes, by call.
-    pub(super) done: BTreeMap<String, usize>,
+    pub(crate) done: BTreeMap<String, usize>,
     /// Refusals, by call and reason.
-    pub(super) refused: BTreeMap<String, usize>,
+    pub(crate) refused: BTreeMap<String, usize>,
     /// Calls without a known outcome.
-    pub(super) unknown: usize,
+    pub(crate) unknown: usize,
     /// Web locks that were lost.
-    pub(super) lost: usize,
+    pub(crate) lost: usize,
     /// The lost web locks that count as held only until their client paused.
-    pub(super) excused: usize,
+    pub(crate) excused: usize,
     /// Web locks that were granted before a kill, and held by the same client after the restart.
-    pub(super) reclaimed: usize,
+    pub(crate) reclaimed: usize,
+    /// Web locks that were released by a client while the one that was granted them next waited.
+    pub(crate) hand_offs: usize,
+    /// The buckets that were used.
+    #[serde(skip)]
+    pub(crate) buckets: BTreeSet<String>,
     /// Backups that were restored.
-    pub(super) restored: usize,
+    pub(crate) restored: usize,
     /// Calls of the disk that failed and left an outcome unknown, by what they were.
-    pub(super) disk_failures: BTreeMap<&'static str, usize>,
+    pub(crate) disk_failures: BTreeMap<&'static str, usize>,
 }
 
 #[derive(Debug)]
@@ -66,6 +73,8 @@ struct Doing {
     at: u64,
     /// The request that a release is about.
     of: Option<u64>,
+    /// Of a request: bucket and name.
+    place: Option<(String, String)>,
 }
 
 /// The fields of a line that matter here.
@@ -79,6 +88,8 @@ struct Line {
     op: u64,
     #[serde(rename = "do")]
     call: Option<String>,
+    bucket: Option<String>,
+    name: Option<String>,
     of: Option<u64>,
     deadline: Option<u64>,
     outcome: Option<String>,
@@ -88,7 +99,7 @@ struct Line {
 }
 
 impl Tally {
-    pub(super) fn take(&mut self, line: &[u8]) -> Result<(), String> {
+    pub(crate) fn take(&mut self, line: &[u8]) -> Result<(), String> {
         let line: Line = serde_json::from_slice(line)
             .map_err(|error| format!("{:?}: {error}", String::from_utf8_lossy(line)))?;
         match line.event.as_str() {
@@ -108,10 +119,19 @@ impl Tally {
     fn invoked(&mut self, line: Line) {
         let key = (line.client, line.op);
         let what = line.call.unwrap_or_default();
-        if !matches!(what.as_str(), "request" | "release" | "look") {
+        if !matches!(what.as_str(), "request" | "release" | "pass" | "look") {
             self.open.insert(key.clone(), line.at);
         }
-        self.doing.insert(key, Doing { what, at: line.at, of: line.of });
+        if let Some(bucket) = line.bucket.as_ref().filter(|bucket| !self.counts.buckets.contains(*bucket)) {
+            self.counts.buckets.insert(bucket.clone());
+        }
+        let held = line.of.and_then(|of| self.doing.get(&(key.0.clone(), of)));
+        if let Some(place) = held.and_then(|held| held.place.clone()).filter(|_| what == "release") {
+            self.released.insert(place, (key.0.clone(), line.at));
+        }
+        let place = line.bucket.zip(line.name).filter(|_| what == "request");
+        let of = line.of.filter(|_| what == "release");
+        self.doing.insert(key, Doing { what, at: line.at, of, place });
     }
 
     fn answered(&mut self, line: &Line) {
@@ -143,6 +163,14 @@ impl Tally {
     fn settle(&mut self, key: &(String, u64), line: &Line, what: &str) {
         let granted = line.outcome.as_deref() == Some("ok");
         if what == "request" && granted {
+            let doing = self.doing.get(key);
+            let before = doing.and_then(|doing| self.released.get(doing.place.as_ref()?));
+            if let Some((client, released)) = before
+                && *client != key.0
+                && doing.is_some_and(|doing| doing.at < *released)
+            {
+                self.counts.hand_offs += 1;
+            }
             if let Some(doing) = self.doing.get_mut(key) {
                 doing.at = line.at;
             }
@@ -164,19 +192,19 @@ impl Tally {
     }
 
     /// The server is killed now.
-    pub(super) fn killed(&mut self, at: u64) {
+    pub(crate) fn killed(&mut self, at: u64) {
         self.kill = Some(Kill { at, in_flight: 0 });
     }
 
     /// The server runs again.
-    pub(super) fn started(&mut self, at: u64) {
+    pub(crate) fn started(&mut self, at: u64) {
         if let Some(kill) = self.kill {
             self.lives.push((kill.at, at));
         }
     }
 
     /// The work that the last kill interrupted, once the lines of that time have come.
-    pub(super) fn met(&mut self) -> Option<Met> {
+    pub(crate) fn met(&mut self) -> Option<Met> {
         let kill = self.kill.take()?;
         let recent = |at: &&u64| **at <= kill.at && **at + RECENT_NS >= kill.at;
         let acknowledged = self.recent.iter().filter(recent).count();
@@ -187,21 +215,26 @@ impl Tally {
 }
 
 impl Met {
-    pub(super) fn counts(self) -> bool {
+    pub(crate) fn counts(self) -> bool {
         self.acknowledged > 0 && self.in_flight > 0
     }
 }
 
 impl Counts {
-    pub(super) fn sum(&self, calls: &[&str]) -> usize {
+    pub(crate) fn sum(&self, calls: &[&str]) -> usize {
         calls.iter().filter_map(|call| self.done.get(*call)).sum()
     }
 
-    pub(super) fn disk_failures(&self) -> usize {
+    /// All calls.
+    pub(crate) fn operations(&self) -> usize {
+        self.done.values().chain(self.refused.values()).sum::<usize>() + self.unknown
+    }
+
+    pub(crate) fn disk_failures(&self) -> usize {
         self.disk_failures.values().sum()
     }
 
-    pub(super) fn refusals(&self, reason: &str) -> usize {
+    pub(crate) fn refusals(&self, reason: &str) -> usize {
         let ends = |call: &&String| call.rsplit(": ").next() == Some(reason);
         self.refused.iter().filter(|(call, _)| ends(call)).map(|(_, count)| count).sum()
     }

@@ -6,25 +6,29 @@ use lockhouse::remote::Connection;
 use lockhouse::{Agent, LockGuard, Loss, RequestError};
 use random::Random;
 
+use crate::fence::Fence;
 use crate::history::record::{Completion, Gain, Invocation, Mode, Reason};
 
-use super::MEETING;
 use super::recorder::{Recorder, now};
 use super::worker::Ground;
 
 /// After so long at most a request that waits is given up.
 const PATIENCE_MS: usize = 600;
 
-pub(super) struct WebClient<'a> {
-    pub(super) ground: &'a Ground,
-    pub(super) connection: &'a Connection,
-    pub(super) recorder: Recorder,
-    pub(super) random: Random,
-    pub(super) habit: Habit,
+pub(crate) struct WebClient<'a> {
+    pub(crate) ground: &'a Ground,
+    pub(crate) connection: &'a Connection,
+    /// Of the connection.
+    pub(crate) bucket: String,
+    /// The resource that the locks guard, if it checks their tokens.
+    pub(crate) fence: Option<Fence>,
+    pub(crate) recorder: Recorder,
+    pub(crate) random: Random,
+    pub(crate) habit: Habit,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Habit {
+pub(crate) enum Habit {
     /// Every kind of request, mostly for a moment.
     Passing,
     /// A few names, one after the other, each for longer than a restart takes. Most kills find each of these
@@ -47,11 +51,19 @@ struct Wish {
 }
 
 impl WebClient<'_> {
-    pub(super) async fn run(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn run(mut self) -> anyhow::Result<()> {
+        let ground = self.ground;
+        self.work(|| ground.is_over()).await?;
+        self.recorder.ended();
+        Ok(())
+    }
+
+    /// Works until it is over.
+    pub(crate) async fn work(&mut self, is_over: impl Fn() -> bool) -> anyhow::Result<()> {
         let mut agent = self.connection.agent(self.recorder.client())?;
-        while !self.ground.is_over() {
+        while !is_over() {
             let wish = self.wish();
-            let op = self.recorder.invoke(MEETING, wish.call());
+            let op = self.recorder.invoke(&self.bucket, wish.call());
             match self.ask(&agent, &wish).await {
                 Ok(guard) => {
                     let token = Some(guard.fencing_token().get());
@@ -66,8 +78,8 @@ impl WebClient<'_> {
             }
             let pause = self.random.below(2000);
             tokio::time::sleep(Duration::from_micros(pause as u64)).await;
+            self.ground.pause_between_calls().await;
         }
-        self.recorder.ended();
         Ok(())
     }
 
@@ -75,7 +87,7 @@ impl WebClient<'_> {
         match self.habit {
             Habit::Passing => self.passing(),
             Habit::Keeping => Wish {
-                name: format!("kept/{}", self.random.below(LONG_HELD)),
+                name: format!("kept/{}", self.ground.number_below(LONG_HELD, &mut self.random)),
                 mode: Mode::Exclusive,
                 if_available: false,
                 steal: false,
@@ -90,7 +102,7 @@ impl WebClient<'_> {
         // Some names have web locks only: a name that other clients hold for long would keep these clients
         // from most of their work.
         let name = match random.percent(40) {
-            true => format!("web/{}", random.below(4)),
+            true => format!("web/{}", self.ground.number_below(4, random)),
             false => self.ground.name(random),
         };
         let steal = random.percent(1);
@@ -131,12 +143,15 @@ impl WebClient<'_> {
             _ if self.habit == Habit::Keeping => 500_000 + self.random.below(2_000_000),
             0..8 => 50_000 + self.random.below(900_000),
             8..20 => self.random.below(20_000),
-            _ => self.random.below(1_000),
+            _ => self.random.below(self.ground.ways.hold.as_micros() as usize),
         };
+        self.pass(op, &guard).await;
         tokio::select! {
             _ = guard.lost() => {}
             () = tokio::time::sleep(Duration::from_micros(length as u64)) => {}
         }
+        // A client that does not know of its loss would write as well: the resource decides.
+        self.pass(op, &guard).await;
         // Taken before it is looked at, so that the lock was held then if it is held now.
         let at = now();
         if let Some(loss) = guard.loss() {
@@ -144,7 +159,7 @@ impl WebClient<'_> {
             self.recorder.lost(op, deadline.flatten());
             return Ok(());
         }
-        let release = self.recorder.invoke_at(at, MEETING, Invocation::Release { of: op });
+        let release = self.recorder.invoke_at(at, &self.bucket, Invocation::Release { of: op });
         if let Some(agent) = leaving {
             *agent = self.connection.agent(self.recorder.client())?;
             self.recorder.answer(release, Completion::Unknown);
@@ -157,6 +172,21 @@ impl WebClient<'_> {
             self.recorder.refused(release, Reason::Other);
         }
         Ok(())
+    }
+}
+
+impl WebClient<'_> {
+    /// Passes the fence, if there is one.
+    async fn pass(&mut self, op: u64, guard: &LockGuard) {
+        let Some(fence) = &mut self.fence else { return };
+        let pass = self.recorder.invoke(&self.bucket, Invocation::Pass { of: op });
+        match fence.pass(&self.bucket, guard).await {
+            Ok(true) => {
+                self.recorder.answer(pass, Completion::Ok { durable: false, gain: Gain::default() });
+            }
+            Ok(false) => self.recorder.refused(pass, Reason::Stale),
+            Err(_) => self.recorder.answer(pass, Completion::Unknown),
+        }
     }
 }
 

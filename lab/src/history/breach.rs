@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Lost,
     /// Two things that exclude each other were held at once.
     Overlap,
+    /// The fence let a holder pass after a later one that excludes it.
+    OverlapPastFence,
     /// A fencing token did not grow.
     TokenRegression,
     /// Two assignments of one name, two of one claim, or one by a claim that was no more.
@@ -22,6 +24,7 @@ impl Kind {
         match self {
             Self::Lost => "lost",
             Self::Overlap => "overlap",
+            Self::OverlapPastFence => "overlap past the fence",
             Self::TokenRegression => "token regression",
             Self::DoubleAssignment => "double assignment",
         }
@@ -132,6 +135,7 @@ fn call(call: &Invocation) -> String {
             format!("{}web lock, {}", if *steal { "steal the " } else { "" }, mode.word())
         }
         Invocation::Release { of } => format!("release what request {of} was granted"),
+        Invocation::Pass { of } => format!("pass the fence with what request {of} was granted"),
         Invocation::OpenOwner { ttl_ms, .. } => format!("open an owner with a TTL of {ttl_ms} ms"),
         Invocation::Touch { owner } => format!("heartbeat of owner {owner:?}"),
         Invocation::EndOwner { owner } => format!("end owner {owner:?}"),
@@ -200,6 +204,7 @@ impl Reason {
             Self::OwnerGone => "no such owner",
             Self::Recovering => "recovering",
             Self::Unavailable => "unavailable",
+            Self::Stale => "stale token",
             Self::Other => "for another reason",
         }
     }

@@ -65,6 +65,8 @@ pub(crate) struct Findings {
     pub(crate) events: usize,
     /// The number of answers that were durable acknowledgements.
     pub(crate) acknowledged: usize,
+    /// The number of calls that present a token to the fence.
+    passes: usize,
     pub(crate) breaches: Vec<Breach>,
 }
 
@@ -106,6 +108,7 @@ fn judge_history(history: &History) -> anyhow::Result<Findings> {
     let reporter = Reporter::of(history);
     let mut breaches = Vec::new();
     tokens::judge(history, &reporter, &mut breaches);
+    overlaps::fence::judge(history, &reporter, &mut breaches);
     if history.restores.is_empty() {
         judge_stretch(history, &reporter, &mut breaches);
     } else {
@@ -114,7 +117,12 @@ fn judge_history(history: &History) -> anyhow::Result<Findings> {
         let mut reported = HashSet::new();
         breaches.retain(|breach| reported.insert(breach.account.clone()));
     }
-    Ok(Findings { events: history.events, acknowledged: history.acknowledged, breaches })
+    Ok(Findings {
+        events: history.events,
+        acknowledged: history.acknowledged,
+        passes: history.passes.len(),
+        breaches,
+    })
 }
 
 fn judge_stretch(history: &History, reporter: &Reporter, breaches: &mut Vec<Breach>) {
@@ -165,10 +173,26 @@ impl Findings {
 
     /// The counts of acknowledged things and of breaches.
     pub(crate) fn verdict(&self) -> String {
+        let past_the_fence = match self.passes {
+            0 => String::new(),
+            _ => format!(" {} overlaps past the fence,", self.count(Kind::OverlapPastFence)),
+        };
         format!(
-            "{} acknowledged, {} lost, {} overlaps, {} token regressions, {} double assignments",
+            "{} acknowledged, {} lost, {} overlaps,{past_the_fence} {} token regressions, {} double assignments",
             self.acknowledged,
             self.count(Kind::Lost),
+            self.count(Kind::Overlap),
+            self.count(Kind::TokenRegression),
+            self.count(Kind::DoubleAssignment)
+        )
+    }
+
+    /// The counts of breaches, for a history whose clients pass a fence.
+    pub(crate) fn chaos(&self) -> String {
+        format!(
+            "{} lost, {} overlaps past the fence, {} overlaps among running clients, {} token regressions, {} double assignments",
+            self.count(Kind::Lost),
+            self.count(Kind::OverlapPastFence),
             self.count(Kind::Overlap),
             self.count(Kind::TokenRegression),
             self.count(Kind::DoubleAssignment)
@@ -182,6 +206,7 @@ impl Findings {
             "acknowledged": self.acknowledged,
             "lost": self.count(Kind::Lost),
             "overlaps": self.count(Kind::Overlap),
+            "overlapsPastTheFence": self.count(Kind::OverlapPastFence),
             "tokenRegressions": self.count(Kind::TokenRegression),
             "doubleAssignments": self.count(Kind::DoubleAssignment),
             "breaches": self.breaches.iter().map(|breach| &breach.account).collect::<Vec<_>>(),

@@ -1,5 +1,7 @@
 //! Did two hold a name at once that exclude each other?
 
+pub(crate) mod fence;
+
 use std::collections::HashSet;
 
 use super::breach::{Breach, Kind, Reporter};

@@ -72,6 +72,8 @@ pub(crate) struct Readout {
 pub(crate) struct History {
     pub(crate) ops: Vec<Op>,
     pub(crate) readouts: Vec<Readout>,
+    /// The passes of the fence, each with the request whose token it presents, as indices of `ops`.
+    pub(crate) passes: Vec<(usize, usize)>,
     /// When the server was killed, in order.
     pub(crate) kills: Vec<u64>,
     /// The restores of backups, in order.
@@ -211,10 +213,14 @@ impl Reader {
         if known.ops.insert(op, index).is_some() {
             return Err(Malformed::new(at.line, "op", op.to_string(), "this client has used it before"));
         }
-        if let Invocation::Release { of } = call {
+        if let Invocation::Release { of } | Invocation::Pass { of } = call {
             let held = known.ops.get(&of).copied();
             let request = self.request(at, held, "of", of)?;
-            request.let_go = request.let_go.min(at.ns);
+            if matches!(call, Invocation::Release { .. }) {
+                request.let_go = request.let_go.min(at.ns);
+            } else if let Some(held) = held {
+                self.history.passes.push((index, held));
+            }
         }
         let op = Op { client, bucket, call, invoked: at, answered: None, closes: u64::MAX, let_go: u64::MAX };
         self.history.ops.push(op);

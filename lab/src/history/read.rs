@@ -99,6 +99,7 @@ fn call(fields: &mut Fields<'_>) -> Read<Invocation> {
             max_hold_ms: fields.if_there("maxHoldMs", Fields::number)?,
         },
         "release" => Invocation::Release { of: fields.number("of")? },
+        "pass" => Invocation::Pass { of: fields.number("of")? },
         "openOwner" => Invocation::OpenOwner {
             ttl_ms: fields.number("ttlMs")?,
             max_ms: fields.if_there("maxMs", Fields::number)?,
@@ -121,7 +122,7 @@ fn call(fields: &mut Fields<'_>) -> Read<Invocation> {
         "unassign" => Invocation::Unassign { name: name(fields)? },
         "look" => Invocation::Look { name: name(fields)? },
         _ => {
-            return Err(fields.wrong("do", &word, "must be request, release, openOwner, touch, endOwner, lock, unlock, unlockAll, claim, renew, releaseClaim, finalize, unassign or look"));
+            return Err(fields.wrong("do", &word, "must be request, release, pass, openOwner, touch, endOwner, lock, unlock, unlockAll, claim, renew, releaseClaim, finalize, unassign or look"));
         }
     })
 }
@@ -162,9 +163,10 @@ fn reason(fields: &mut Fields<'_>) -> Read<Reason> {
         "ownerGone" => Reason::OwnerGone,
         "recovering" => Reason::Recovering,
         "unavailable" => Reason::Unavailable,
+        "stale" => Reason::Stale,
         "other" => Reason::Other,
         _ => {
-            return Err(fields.wrong("reason", &word, "must be busy, claimed, alreadyAssigned, claimExpired, claimLost, ownerGone, recovering, unavailable or other"));
+            return Err(fields.wrong("reason", &word, "must be busy, claimed, alreadyAssigned, claimExpired, claimLost, ownerGone, recovering, unavailable, stale or other"));
         }
     })
 }

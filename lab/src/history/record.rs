@@ -71,6 +71,9 @@ pub(crate) enum Invocation {
     },
     /// The end of the web lock that the same client's request `of` was granted.
     Release { of: u64 },
+    /// The fence is passed at the guarded resource with the token that the same client's request `of` was
+    /// granted.
+    Pass { of: u64 },
     /// A new owner of offline locks.
     OpenOwner {
         ttl_ms: u64,
@@ -203,12 +206,14 @@ pub(crate) enum Reason {
     Recovering,
     /// The store does not take anything.
     Unavailable,
+    /// The fence has seen a later token.
+    Stale,
     /// Anything else that has no effect.
     Other,
 }
 
 impl Invocation {
-    /// The name that it is about; a release's is that of its request.
+    /// The name that it is about; that of a release or a pass is that of its request.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Request { name, .. }
@@ -221,6 +226,7 @@ impl Invocation {
             | Self::Unassign { name }
             | Self::Look { name } => Some(name),
             Self::Release { .. }
+            | Self::Pass { .. }
             | Self::OpenOwner { .. }
             | Self::Touch { .. }
             | Self::EndOwner { .. }

@@ -47,6 +47,7 @@ impl History {
         Self {
             ops: self.ops.iter().filter_map(|op| stretch.take(op)).collect(),
             readouts: self.readouts.iter().filter_map(|readout| stretch.take_readout(readout)).collect(),
+            passes: Vec::new(),
             kills: self.kills.clone(),
             restores: Vec::new(),
             events: self.events,
