@@ -215,15 +215,17 @@ async fn nodes_share_the_slots_and_a_node_that_leaves_hands_on_its_own() {
     let b = peers.start(&server, "b").await.unwrap();
     let c = peers.start(&server, "c").await.unwrap();
     settled(&[&a, &b, &c]).await;
-    // Each knows where the buckets of the others are.
+    // Each gets to know where the buckets of the others are.
     for slot in (0..SLOTS).map(Slot::new) {
         let (key, by) = (bucket_of(&a, slot), served(&[&a, &b, &c])[&slot][0].clone());
         for node in [&a, &b, &c] {
-            match node.find_in_time(&key, Duration::from_secs(5)).await {
-                BucketPlace::Here(_) => assert_eq!(node.label(), by),
-                BucketPlace::There(other) => assert_eq!(*other.label, *by),
-                BucketPlace::Moving => panic!("{slot:?} is nowhere"),
-            }
+            // By its next poll.
+            poll_until(|| match node.find(&key) {
+                BucketPlace::Here(_) => node.label() == by,
+                BucketPlace::There(other) => *other.label == *by,
+                BucketPlace::Moving => false,
+            })
+            .await;
         }
     }
     let of_b = slots_of(&b, &[&a, &b, &c]);
@@ -236,8 +238,8 @@ async fn nodes_share_the_slots_and_a_node_that_leaves_hands_on_its_own() {
     let now = served(&[&a, &c]);
     assert!(of_b.iter().all(|slot| now[slot].len() == 1));
     // It still knows where they are.
-    let place = b.find_in_time(&bucket_of(&b, of_b[0]), Duration::from_secs(5)).await;
-    assert!(matches!(&place, BucketPlace::There(node) if *node.label == *now[&of_b[0]][0]), "{place:?}");
+    let key = bucket_of(&b, of_b[0]);
+    poll_until(|| matches!(b.find(&key), BucketPlace::There(node) if *node.label == *now[&of_b[0]][0])).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
