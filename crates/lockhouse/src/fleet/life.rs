@@ -272,7 +272,7 @@ impl Inner {
             let Some(rows) = self.take_rows(looked) else { continue };
             let is_served = |slot| self.table.is_or_was_served(slot, sent);
             let answered = self.clock.now();
-            let plan = membership.polled((sent, answered), &rows, is_served);
+            let plan = membership.polled((sent, answered), &rows, life.lease.is_mute(), is_served);
             self.lose_what_is_not_owned(life);
             self.carry_out(life, plan, &rows, answered).await;
         }

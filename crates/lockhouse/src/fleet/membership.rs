@@ -96,13 +96,19 @@ impl Membership {
     }
 
     /// A poll has found these rows, and was sent and answered at these instants. `is_served` says of a slot
-    /// whether this node serves it, or is about to.
+    /// whether this node serves it, or is about to; `is_mute` whether no commit of its own was confirmed in
+    /// time.
     pub(super) fn polled(
         &mut self,
         (sent, answered): (Duration, Duration),
         rows: &FleetRows,
+        is_mute: bool,
         is_served: impl Fn(Slot) -> bool,
     ) -> Plan {
+        if is_mute {
+            // Where this node cannot renew, others may stand still for the same reason.
+            self.known.values_mut().for_each(|known| known.stillness = Stillness::default());
+        }
         self.look_at_nodes(sent, answered, &rows.nodes);
         let mut plan = Plan { bury: self.to_bury(&rows.nodes), ..Plan::default() };
         let living: HashMap<NodeId, &NodeRow> = rows.nodes.iter().map(|node| (node.id, node)).collect();
@@ -255,6 +261,7 @@ mod tests {
     struct World {
         membership: Membership,
         at: Duration,
+        is_mute: bool,
     }
 
     impl World {
@@ -264,7 +271,7 @@ mod tests {
         }
 
         fn after_a_delay_of(join_delay: Duration) -> Self {
-            Self { membership: Membership::new(NodeId(1), join_delay, None), at: ms(0) }
+            Self { membership: Membership::new(NodeId(1), join_delay, None), at: ms(0), is_mute: false }
         }
 
         /// A quarter of a second later, the counters as they are given.
@@ -273,7 +280,7 @@ mod tests {
             let nodes = counters.iter().zip(1..).map(|(counter, id)| node(id, *counter)).collect();
             let rows = FleetRows { nodes, slots: slots.to_vec() };
             let is_served = |slot: Slot| served.contains(&slot.get());
-            self.membership.polled((self.at, self.at), &rows, is_served)
+            self.membership.polled((self.at, self.at), &rows, self.is_mute, is_served)
         }
     }
 
@@ -347,6 +354,21 @@ mod tests {
             assert!(plan.take.len() == 8 && plan.take.iter().all(|take| take.wait == ms(wait)), "{plan:?}");
         }
         assert!(plans[12].take.iter().all(|take| take.wait.is_zero()));
+    }
+
+    #[test]
+    fn the_stillness_of_a_time_in_which_the_node_itself_could_not_renew_does_not_count() {
+        let mut world = World::new();
+        let of_other = slots(8, |_| Some(2));
+        (0..=2).for_each(|counter| _ = world.poll(&[counter, counter], &of_other, &[]));
+        // The store answers polls, and takes no commit.
+        world.is_mute = true;
+        assert!((0..20).all(|_| world.poll(&[2, 2], &of_other, &[]).bury.is_empty()));
+        world.is_mute = false;
+        for counter in 3..14 {
+            assert_eq!(world.poll(&[counter, 2], &of_other, &[]).bury, [], "{counter}");
+        }
+        assert_eq!(world.poll(&[14, 2], &of_other, &[]).bury, [(NodeId(2), 2)]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use lockhouse::fleet::{FleetNode, NodePhase};
 use lockhouse::store::{FleetRows, NodeRow, SlotRow};
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use crate::bounds::{HTTP_BODY_BYTES, NODE_STATE_PATIENCE};
 use crate::cluster::{Cluster, STATE};
@@ -133,6 +134,11 @@ async fn state_of(cluster: &Cluster, row: &NodeRow) -> Result<NodeState, String>
     if Some(row.id) == cluster.node.id() {
         return Ok(NodeState::of(&cluster.node));
     }
+    let late = || format!("no answer within {NODE_STATE_PATIENCE:?}");
+    timeout(NODE_STATE_PATIENCE, ask_state(cluster, row)).await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn ask_state(cluster: &Cluster, row: &NodeRow) -> Result<NodeState, String> {
     let answer = cluster.client.call(row, Method::GET, STATE, NODE_STATE_PATIENCE).await;
     let answer = answer.map_err(|error| error.to_string())?;
     if !answer.status().is_success() {
