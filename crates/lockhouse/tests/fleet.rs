@@ -444,3 +444,103 @@ async fn a_former_life_of_the_same_label_is_outlived() {
     assert!(begun.elapsed() >= SLOT_LEASE / 2, "{:?}", begun.elapsed());
     settled(&[&a]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_with_more_locks_than_a_list_has_moves_and_recovers() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    settled(&[&a]).await;
+    let slot = (0..SLOTS).map(Slot::new).find(|slot| owner_of(*slot, &["a", "b"]) == Some("b")).unwrap();
+    let key = bucket_of(&a, slot);
+    let session = Session::begin(&house(&a, &key), &key, "s").await;
+    for nth in 0..=10_000 {
+        let name = format!("{nth}");
+        let request =
+            NewRequest::new(session.agent, Name::new(&name).unwrap(), Acquire::Wait(Mode::Exclusive));
+        session.port.submit(0, Command::Request(request));
+    }
+    let b = peers.start(&server, "b").await.unwrap();
+    let taken = Instant::now();
+    let house_of_b = house_in_time(&b, &key).await;
+    // The lease of the node that has given it back does not count: it is known to be silent in it.
+    let other = Session::begin(&house_of_b, &key, "other").await;
+    assert!(house_of_b.waits_for_holders());
+    other.lock("free").await;
+    assert!(taken.elapsed() >= LEASE, "{:?}", taken.elapsed());
+    settled(&[&a, &b]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_renews_while_the_store_refuses_its_commits() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    settled(&[&a]).await;
+    let id = a.id();
+    // As a person at a prompt may do it: no write to a slot gets through.
+    let mut client = server.connect().await;
+    let held = client.transaction().await.unwrap();
+    held.batch_execute("SELECT FROM lockhouse.slots FOR UPDATE").await.unwrap();
+    let claims = (0..SLOTS).map(|slot| {
+        let key = bucket_of(&a, Slot::new(slot));
+        let claims = house(&a, &key).bucket(key).claims();
+        tokio::spawn(async move { claims.claim("seat", "ada", LONG).await })
+    });
+    let claims: Vec<_> = claims.collect();
+    let begun = Instant::now();
+    while begun.elapsed() < 3 * SLOT_LEASE {
+        let since = a.unconfirmed_for().unwrap();
+        assert!(since < SLOT_LEASE / 10 * 9, "{since:?} after {:?}", begun.elapsed());
+        sleep(SLOT_LEASE / 50).await;
+    }
+    held.rollback().await.unwrap();
+    poll_until(|| claims.iter().all(tokio::task::JoinHandle::is_finished)).await;
+    assert_eq!(a.id(), id);
+    settled(&[&a]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_polls_while_a_slot_takes_long_to_load() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let mut client = server.connect().await;
+    let a = peers.start(&server, "a").await.unwrap();
+    settled(&[&a]).await;
+    let held = client.transaction().await.unwrap();
+    held.batch_execute("LOCK TABLE lockhouse.assignments IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let b = peers.start(&server, "b").await.unwrap();
+    let is_opening = || b.view().slots.iter().any(|slot| slot.state == "opening");
+    poll_until(is_opening).await;
+    let counter = || b.view().rows.nodes.iter().find(|node| &*node.label == "a").unwrap().counter;
+    for _ in 0..3 {
+        let before = counter();
+        poll_until(|| counter() > before).await;
+    }
+    assert!(is_opening() && b.why_not_ready().is_some());
+    // One that leaves meanwhile waits for no load.
+    timeout(SLOT_LEASE, b.leave()).await.unwrap();
+    held.rollback().await.unwrap();
+    settled(&[&a]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_cannot_be_served_keeps_no_other_from_moving() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let b = peers.start(&server, "b").await.unwrap();
+    settled(&[&b]).await;
+    let labels = ["a", "b"];
+    let broken = (0..SLOTS).map(Slot::new).find(|slot| owner_of(*slot, &labels) == Some("a")).unwrap();
+    let spoil = format!(
+        "UPDATE lockhouse.slots SET token_floor = {} WHERE slot = {}",
+        FencingToken::LIMIT - 1,
+        broken.get()
+    );
+    server.connect().await.batch_execute(&spoil).await.unwrap();
+    let a = peers.start(&server, "a").await.unwrap();
+    let is_at_home = |(slot, by): (&Slot, &Vec<String>)| {
+        *slot == broken && by.is_empty() || by[..] == [owner_of(*slot, &labels).unwrap()]
+    };
+    poll_until(|| served(&[&a, &b]).iter().all(is_at_home)).await;
+    let state =
+        |node: &FleetNode| node.view().slots.iter().find(|slot| slot.slot == broken).map(|slot| slot.state);
+    poll_until(|| state(&a) == Some("unservable")).await;
+    assert_eq!((a.why_not_ready(), state(&b)), (None, None));
+}

@@ -160,8 +160,9 @@ pub enum Write {
     /// The process stops while remote clients hold exactly these web locks, and no others may come back: the
     /// next epoch waits for these alone. Always the last write of its epoch, as `StoppedClean`.
     StoppedHolding {
-        /// The locks. The next take uses the list up.
-        held: HeldList,
+        /// The locks. The next take uses the list up. None if it is not known who holds what: then the next
+        /// epoch recovers as after a crash.
+        held: Option<HeldList>,
     },
     /// The mark of a clean stop is no longer true.
     MarkErased,

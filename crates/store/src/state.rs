@@ -160,7 +160,7 @@ impl SlotState {
             }
             Write::StoppedHolding { held } => {
                 self.writer_state.end();
-                self.held = Some(held.clone());
+                self.held = held.clone();
             }
             Write::MarkErased => self.clean = false,
         }

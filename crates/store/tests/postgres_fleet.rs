@@ -167,7 +167,7 @@ async fn a_slot_that_is_given_back_passes_with_the_list_of_what_was_held() {
     let lock =
         HeldWebLock { name: [1; 16], session: [2; 16], mode: Mode::Exclusive, token: FencingToken::new(7) };
     let held = HeldList::new(vec![(scope(), vec![lock])]).unwrap();
-    let last = batch(0, &opened, 1, vec![Write::StoppedHolding { held: held.clone() }]);
+    let last = batch(0, &opened, 1, vec![Write::StoppedHolding { held: Some(held.clone()) }]);
     assert_eq!(outcome(&a, &last).await, CommitOutcome::Committed);
     assert_eq!((a.renew().await.unwrap(), outcome(&a, &last).await), (owns(&[]), CommitOutcome::Committed));
     assert_eq!(take(&b, 0).await.unwrap().held, Some(held));

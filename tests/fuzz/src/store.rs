@@ -167,7 +167,10 @@ fn write(choices: &mut Unstructured<'_>) -> Result<Write> {
         3 => Write::RecoveryCompleted,
         4 => Write::MarkErased,
         5 if choices.arbitrary()? => Write::StoppedClean,
-        5 => Write::StoppedHolding { held: held(choices, scope)? },
+        5 => {
+            let held = choices.arbitrary::<bool>()?.then(|| held(choices, scope)).transpose()?;
+            Write::StoppedHolding { held }
+        }
         6 => Write::MarksReplaced { marks: mark(choices)?.into_iter().collect() },
         _ => Write::Change { scope, change: change(choices)? },
     })

@@ -93,18 +93,23 @@ impl Committer {
         self.heard.clone()
     }
 
-    /// Commits and renews until the node is declared dead.
+    /// Commits and renews until the node is declared dead. A commit that the store refuses renews nothing:
+    /// once the time for it is over the node renews without one, whatever houses ask for.
     pub(super) async fn run(mut self) -> LifeEnd {
-        let mut last = Instant::now();
+        let mut due = Instant::now() + self.idle;
         loop {
             let mut asked = Vec::new();
-            if let Ok(Some(first)) = timeout_at(last + self.idle, self.asked.recv()).await {
+            if Instant::now() < due
+                && let Ok(Some(first)) = timeout_at(due, self.asked.recv()).await
+            {
                 asked.push(first);
                 self.gather(&mut asked);
             }
-            last = Instant::now();
-            if let Err(end) = self.commit(asked).await {
-                return end;
+            let (begun, is_renewal) = (Instant::now(), asked.is_empty());
+            match self.commit(asked).await {
+                Ok(has_renewed) if has_renewed || is_renewal => due = begun + self.idle,
+                Ok(_) => {}
+                Err(end) => return end,
             }
         }
     }
@@ -121,7 +126,8 @@ impl Committer {
         }
     }
 
-    async fn commit(&self, asked: Vec<Asked>) -> Result<(), LifeEnd> {
+    /// Returns whether it has renewed.
+    async fn commit(&self, asked: Vec<Asked>) -> Result<bool, LifeEnd> {
         let batches = asked.iter().flat_map(|asked| asked.batches.iter().cloned()).collect();
         let number = self.heard.sent.fetch_add(1, Ordering::AcqRel) + 1;
         let sent = self.lease.now();
@@ -132,7 +138,7 @@ impl Committer {
                 return Err(LifeEnd::Failed(fatal));
             }
         };
-        let is_dead = renewal == NodeRenewal::Dead;
+        let (is_dead, has_renewed) = (renewal == NodeRenewal::Dead, matches!(renewal, NodeRenewal::Owns(_)));
         if let NodeRenewal::Owns(slots) = renewal {
             // Before the answers, with which houses begin to speak of what is confirmed.
             self.lease.confirm(sent);
@@ -144,7 +150,7 @@ impl Committer {
             // A house that is gone does not wait for it.
             _ = reply.send(Ok(own));
         }
-        if is_dead { Err(LifeEnd::Dead) } else { Ok(()) }
+        if is_dead { Err(LifeEnd::Dead) } else { Ok(has_renewed) }
     }
 }
 

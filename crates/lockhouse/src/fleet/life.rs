@@ -23,13 +23,16 @@ use super::options::NodeOptions;
 use super::slots::{SlotState, SlotTable};
 use crate::engine::commit::slot_lease::{NodeClock, SlotLease};
 use crate::engine::house::open::{FormerOwner, SlotTenure};
-use crate::{House, Left, StoreState};
+use crate::{House, StoreState};
 
 /// So many events are kept for a receiver that is slow.
 const EVENTS: usize = 1024;
 
 /// The pause before a node that was declared dead tries again to join.
 const REJOIN: Duration = Duration::from_millis(250);
+
+/// The pause before a slot is taken again that could not be served: it has to be mended first.
+const UNSERVABLE: Duration = Duration::from_secs(10);
 
 /// A node, as all its handles and tasks share it.
 #[derive(Debug)]
@@ -58,8 +61,8 @@ pub(super) struct Life {
     of_slots: Arc<SlotStore>,
     pub(super) lease: Arc<SlotLease>,
     heard: Arc<Heard>,
-    /// Nothing is served in it any more.
-    is_over: AtomicBool,
+    /// No further slot is served in it: it is over, or the node leaves.
+    is_ending: watch::Sender<bool>,
     /// A slot is asked for.
     is_asking: AtomicBool,
     /// The former life of the same name that was seen standing still.
@@ -126,7 +129,7 @@ impl Inner {
             self.phase.send_replace(NodePhase::Member);
             self.note(NodeEvent::Joined);
             let ended = self.live(&life, committer).await;
-            life.is_over.store(true, Ordering::Release);
+            life.is_ending.send_replace(true);
             *self.life.lock() = None;
             for (slot, house) in self.table.houses() {
                 house.lose();
@@ -198,9 +201,9 @@ impl Inner {
         let lease = Arc::new(SlotLease::new(self.clock.clone(), slot_lease));
         let (committer, of_slots) = Committer::new(store.clone(), lease.clone(), timing.idle_commit);
         let heard = committer.heard();
-        let (is_over, is_asking) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (is_ending, is_asking) = (watch::Sender::new(false), AtomicBool::new(false));
         let loading = Arc::default();
-        let life = Life { store, of_slots, lease, heard, is_over, is_asking, outlived, loading };
+        let life = Life { store, of_slots, lease, heard, is_ending, is_asking, outlived, loading };
         Ok((Arc::new(life), committer))
     }
 
@@ -247,6 +250,8 @@ impl Inner {
             return ended;
         }
         self.phase.send_replace(NodePhase::Leaving);
+        // What is being taken now is free again once the node has left.
+        life.is_ending.send_replace(true);
         tokio::select! {
             biased;
             end = committer_end(&mut tasks) => end,
@@ -353,8 +358,8 @@ impl Inner {
 
     /// Marks a slot as being taken; false if this node has to do with it already.
     fn begin_to_open(&self, slot: Slot) -> bool {
-        let is_away = |state: &SlotState| matches!(state, SlotState::Away);
-        self.table.change(slot, self.clock.now(), is_away, SlotState::Opening)
+        let now = self.clock.now();
+        self.table.change(slot, now, |state| state.may_be_opened(now), SlotState::Opening)
     }
 
     /// Takes a slot that is marked as being taken, and serves it. What is known of its former owner is so
@@ -363,23 +368,40 @@ impl Inner {
         let Take { slot, epoch, wait, wait_if_restored } = take;
         let former = FormerOwner { epoch, wait, wait_if_restored, since };
         let options = self.options.houses.clone();
-        let turn = life.loading.clone().lock_owned().await;
-        let tenure = SlotTenure { slot, lease: life.lease.clone(), former, turn };
-        let opened = House::open_slot(life.of_slots.clone(), options, tenure).await;
+        let opened = async {
+            let turn = life.loading.clone().lock_owned().await;
+            let tenure = SlotTenure { slot, lease: life.lease.clone(), former, turn };
+            House::open_slot(life.of_slots.clone(), options, tenure).await
+        };
+        let (mut ending, now) = (life.is_ending.subscribe(), || self.clock.now());
         let is_opening = |state: &SlotState| matches!(state, SlotState::Opening);
+        let opened = tokio::select! {
+            biased;
+            _ = ending.wait_for(|is_ending| *is_ending) => {
+                self.table.change(slot, now(), is_opening, SlotState::Away);
+                return;
+            }
+            opened = opened => opened,
+        };
         let house = match opened {
             Ok(house) => house,
+            Err(why) if why.is_about_what_is_kept() => {
+                let until = now() + UNSERVABLE;
+                self.table.change(slot, now(), is_opening, SlotState::Unservable(until));
+                self.note(NodeEvent::Unservable(slot, why.to_string()));
+                return;
+            }
             Err(why) => {
-                self.table.change(slot, self.clock.now(), is_opening, SlotState::Away);
+                self.table.change(slot, now(), is_opening, SlotState::Away);
                 self.note(NodeEvent::NotTaken(slot, why.to_string()));
                 return;
             }
         };
         let state = SlotState::Serving(house.clone(), life.heard.sent());
-        self.table.change(slot, self.clock.now(), is_opening, state);
+        self.table.change(slot, now(), is_opening, state);
         self.note(NodeEvent::Taken { slot, recovers: house.waits_for_holders() });
-        if life.is_over.load(Ordering::Acquire) || *self.is_leaving.borrow() {
-            // The end of the life, or of all houses, may have passed before this one was there.
+        if *life.is_ending.borrow() {
+            // The end of all houses may have passed before this one was there.
             house.lose();
         }
         let node = self.clone();
@@ -405,7 +427,7 @@ impl Inner {
         // The caller may be gone before the end.
         let closed = tokio::spawn(async move { house.close().await }).await;
         match closed {
-            Ok(StoreState::Closed(Left::Nothing | Left::Listed { .. })) => Ok(()),
+            Ok(StoreState::Closed(_)) => Ok(()),
             _ => Err(NotReleased::Unconfirmed),
         }
     }

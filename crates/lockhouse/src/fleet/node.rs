@@ -119,6 +119,8 @@ pub enum NodeEvent {
     Lost(Slot, StoreState),
     /// It could not take this slot.
     NotTaken(Slot, String),
+    /// It has taken this slot, and what is kept of it cannot be served. It tries again later.
+    Unservable(Slot, String),
     /// Its polls are not answered.
     StoreAway(String),
     /// Its polls are answered again.
@@ -237,7 +239,7 @@ impl FleetNode {
     fn place_of(&self, slot: Slot) -> BucketPlace {
         match self.inner.table.get(slot) {
             SlotState::Serving(house, _) => BucketPlace::Here(house),
-            SlotState::Opening | SlotState::Closing(_) => BucketPlace::Moving,
+            SlotState::Opening | SlotState::Closing(_) | SlotState::Unservable(_) => BucketPlace::Moving,
             SlotState::Away => {
                 let rows = self.inner.rows.borrow().clone();
                 let owner = rows.slots.get(usize::from(slot.get())).and_then(|row| row.owner);

@@ -36,6 +36,8 @@ pub(super) enum SlotState {
     Serving(House, u64),
     /// It is being given back.
     Closing(House),
+    /// What is kept of it cannot be served. It is not taken again before that instant.
+    Unservable(Duration),
 }
 
 impl SlotTable {
@@ -54,7 +56,7 @@ impl SlotTable {
     pub(super) fn is_or_was_served(&self, slot: Slot, at: Duration) -> bool {
         let slots = self.slots.lock();
         let entry = slots.get(usize::from(slot.get()));
-        entry.is_some_and(|entry| entry.since >= at || !matches!(entry.state, SlotState::Away))
+        entry.is_some_and(|entry| entry.since >= at || !entry.state.may_be_opened(at))
     }
 
     /// Goes on to another state, if the present one is as it has to be. Returns whether it was.
@@ -87,7 +89,7 @@ impl SlotTable {
             SlotState::Serving(house, _) | SlotState::Closing(house) => {
                 Some((Slot::new(number as u16), house.clone()))
             }
-            SlotState::Away | SlotState::Opening => None,
+            SlotState::Away | SlotState::Opening | SlotState::Unservable(_) => None,
         };
         slots.iter().enumerate().filter_map(house).collect()
     }
@@ -125,6 +127,7 @@ impl SlotTable {
                 SlotState::Serving(house, _) if house.waits_for_holders() => "recovering",
                 SlotState::Serving(..) => "serving",
                 SlotState::Closing(_) => "closing",
+                SlotState::Unservable(_) => "unservable",
             };
             Some(SlotView { slot: Slot::new(number as u16), state })
         };
@@ -140,11 +143,20 @@ impl SlotTable {
 }
 
 impl SlotState {
+    /// Whether the slot may be taken at that instant.
+    pub(super) fn may_be_opened(&self, at: Duration) -> bool {
+        match self {
+            Self::Away => true,
+            Self::Unservable(until) => at >= *until,
+            Self::Opening | Self::Serving(..) | Self::Closing(_) => false,
+        }
+    }
+
     /// Whether that is the house that serves the slot, or gives it back.
     pub(super) fn is_of(&self, house: &House) -> bool {
         match self {
             Self::Serving(known, _) | Self::Closing(known) => Arc::ptr_eq(&known.inner, &house.inner),
-            Self::Away | Self::Opening => false,
+            Self::Away | Self::Opening | Self::Unservable(_) => false,
         }
     }
 }

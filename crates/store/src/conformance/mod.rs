@@ -54,7 +54,8 @@ pub use random::{claims_and_their_ends_amount_to_what_they_say, random_histories
 pub use slots::{
     a_clean_stop_ends_its_epoch, a_closed_store_answers_nothing_more,
     a_dropped_take_leaves_the_slot_to_others, a_new_store_is_clean_and_empty,
-    every_take_has_a_higher_epoch_and_the_same_key, only_what_was_announced_since_the_last_recovery_recovers,
+    a_stop_without_a_list_ends_its_epoch, every_take_has_a_higher_epoch_and_the_same_key,
+    only_what_was_announced_since_the_last_recovery_recovers,
     the_longest_lease_counts_until_a_recovery_is_completed,
     the_mark_of_a_clean_stop_is_erased_before_any_announcement, what_was_held_at_a_stop_comes_back_once,
 };

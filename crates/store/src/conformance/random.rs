@@ -36,8 +36,10 @@ pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
             0 | 1 => Some(Write::StoppedClean),
             2 | 3 => {
                 let scope = Arc::new(Scope::new("a", "0"));
-                Some(Write::StoppedHolding { held: held_list(&[(&scope, random.random_range(0..4))]) })
+                let held = held_list(&[(&scope, random.random_range(0..4))]);
+                Some(Write::StoppedHolding { held: Some(held) })
             }
+            4 => Some(Write::StoppedHolding { held: None }),
             _ => None,
         };
         if let Some(stop) = stop {

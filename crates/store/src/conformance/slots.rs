@@ -66,7 +66,7 @@ pub async fn what_was_held_at_a_stop_comes_back_once(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     life.write(vec![Write::MarkErased, Write::LongestLease { ms: 500 }]).await;
     life.write(vec![Write::NeedsRecovery { scope: scope() }]).await;
-    let last = life.write(vec![Write::StoppedHolding { held: held.clone() }]).await;
+    let last = life.write(vec![Write::StoppedHolding { held: Some(held.clone()) }]).await;
     assert_eq!(life.outcome(&last).await, CommitOutcome::Committed, "its answer may have been lost");
     let more = life.batch(writes(&scope(), [reserved(7)]));
     assert_eq!(life.outcome(&more).await, CommitOutcome::Fenced);
@@ -83,6 +83,19 @@ pub async fn what_was_held_at_a_stop_comes_back_once(harness: &dyn Harness) {
     assert_eq!(life.opened.held, None);
     assert!(life.opened.recovers(true), "some holders may not have come back");
     assert_eq!((life.opened.longest_lease_ms, life.opened.tickets_since <= stopped), (500, true));
+}
+
+/// Where it is not known what was held at a stop, the epoch ends all the same, and the next one recovers.
+pub async fn a_stop_without_a_list_ends_its_epoch(harness: &dyn Harness) {
+    let mut life = Life::begin(harness).await;
+    life.write(vec![Write::MarkErased, Write::LongestLease { ms: 500 }]).await;
+    life.write(vec![Write::NeedsRecovery { scope: scope() }]).await;
+    life.write(vec![Write::StoppedHolding { held: None }]).await;
+    let more = life.batch(writes(&scope(), [reserved(7)]));
+    assert_eq!(life.outcome(&more).await, CommitOutcome::Fenced);
+    let life = life.close(harness).await;
+    assert!(life.opened.held.is_none() && life.opened.recovers(true) && !life.opened.clean);
+    assert_eq!(life.opened.longest_lease_ms, 500);
 }
 
 /// The mark of a clean stop lasts until it is erased, or a grant is announced, and not longer.

@@ -148,10 +148,10 @@ impl PostgresStore {
         self.ask(&self.fleet.leave, &known.params(&lock_ms, &[(&own, Type::INT8)])).await.map(drop)
     }
 
-    /// The rows of a statement over the connection for loads.
+    /// The rows of a statement over the connection for polls and the like.
     pub(crate) async fn ask(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, JoinError> {
         let away = |why| StoreUnavailable::Away { place: self.place.clone(), why };
-        match self.loads.lock().await.run(self.limit, sql, params).await {
+        match self.looks.lock().await.run(self.limit, sql, params).await {
             Ok(Some(rows)) => Ok(rows),
             Ok(None) => Err(away("the answer came with a warning".into()).into()),
             Err(Trouble::Undone(why)) => Err(why.into()),

@@ -31,7 +31,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use parking_lot::Mutex as SyncMutex;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::Row;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::Type;
@@ -102,7 +102,10 @@ pub struct PostgresStore {
     waits_for_standby: bool,
     history_rows: u32,
     commits: Mutex<LazyConnection>,
+    /// For what a slot has, which may take long.
     loads: Mutex<LazyConnection>,
+    /// For all else.
+    looks: Mutex<LazyConnection>,
     closed: AtomicBool,
     sql: Statements,
     fleet: FleetStatements,
@@ -265,19 +268,20 @@ impl PostgresStore {
         }
         let place: Box<str> = place_of(&configs, &schema).into();
         let servers = Servers { configs, tls, password };
-        let mut loads = LazyConnection::new(servers.clone(), place.clone());
+        let mut looks = LazyConnection::new(servers.clone(), place.clone());
         let key = SecretKey::random().map_err(|error| PostgresOpenError::Away {
             place: place.clone(),
             why: error.to_string().into(),
         })?;
         let quoted = schema::quoted(&schema);
-        let client = loads.client(limit.max(CONNECT_LIMIT)).await;
+        let client = looks.client(limit.max(CONNECT_LIMIT)).await;
         let client = client.map_err(|why| PostgresOpenError::Away { place: place.clone(), why })?;
         let (generation, waits_for_standby) =
             Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
-        let commits = Mutex::new(LazyConnection::new(servers, place.clone()));
-        let (loads, unsettled) = (Mutex::new(loads), SyncMutex::default());
+        let commits = Mutex::new(LazyConnection::new(servers.clone(), place.clone()));
+        let loads = Mutex::new(LazyConnection::new(servers, place.clone()));
+        let (looks, unsettled) = (Mutex::new(looks), SyncMutex::default());
         let known = SyncMutex::new(Knowledge::new(generation));
         Ok(Self {
             place,
@@ -286,6 +290,7 @@ impl PostgresStore {
             waits_for_standby,
             commits,
             loads,
+            looks,
             closed: false.into(),
             sql,
             fleet,
@@ -350,13 +355,17 @@ impl PostgresStore {
         if batches.len() < 2 || !outcomes.iter().all(lacks_space) {
             return Ok((outcomes, renewal));
         }
-        let (mut alone, mut last) = (Vec::new(), renewal);
-        for batch in batches.chunks(1) {
-            let (outcomes, renewal) = self.commit_all(batch).await?;
-            alone.extend(outcomes);
-            last = renewal;
+        // Those whose turn does not come in time stay refused, as the node has to renew.
+        let until = Instant::now() + self.limit;
+        let (mut outcomes, mut last) = (outcomes, renewal);
+        for (batch, outcome) in batches.chunks(1).zip(&mut outcomes) {
+            if Instant::now() >= until {
+                break;
+            }
+            let (alone, renewal) = self.commit_all(batch).await?;
+            (*outcome, last) = (alone.into_iter().next().unwrap_or(CommitOutcome::Unknown), renewal);
         }
-        Ok((alone, last))
+        Ok((outcomes, last))
     }
 
     /// Notes that the batch is sent. Returns whether it was before, and is not settled since.
@@ -567,6 +576,7 @@ impl Store for PostgresStore {
             }
             self.commits.lock().await.hang_up();
             self.loads.lock().await.hang_up();
+            self.looks.lock().await.hang_up();
             Ok(())
         })
     }

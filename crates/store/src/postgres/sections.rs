@@ -148,7 +148,8 @@ impl<'a> Sections<'a> {
             Write::RecoveryCompleted => self.columns.push(None, "recovered", none),
             Write::StoppedClean => self.columns.push(None, "stopped clean", none),
             Write::StoppedHolding { held } => {
-                let row = WriteRow { name: Some(held_list::to_bytes(held).into()), ..none };
+                let row =
+                    WriteRow { name: held.as_ref().map(|held| held_list::to_bytes(held).into()), ..none };
                 self.columns.push(None, "stopped holding", row);
             }
             Write::MarkErased => self.columns.push(None, "erase mark", none),

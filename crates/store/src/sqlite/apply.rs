@@ -112,7 +112,7 @@ impl Writes<'_, '_> {
             }
             Write::StoppedHolding { held } => {
                 self.writer_state.end();
-                self.run("UPDATE slots SET held = ?1", [held_list::to_bytes(held)])
+                self.run("UPDATE slots SET held = ?1", [held.as_ref().map(held_list::to_bytes)])
             }
             Write::MarkErased => self.run("UPDATE slots SET clean = 0", []),
         }

@@ -90,8 +90,8 @@ pub(crate) enum LastWrite {
     Clean,
     /// These web locks are held.
     Holding(HeldList),
-    /// Nothing: it is not known who holds what.
-    None,
+    /// It is not known who holds what.
+    Unlisted,
 }
 
 impl LastWrite {
@@ -102,7 +102,7 @@ impl LastWrite {
             return Self::Clean;
         }
         let listed = held.into_iter().map(Shared::held_list).collect::<Option<Vec<_>>>();
-        listed.and_then(HeldList::new).map_or(Self::None, Self::Holding)
+        listed.and_then(HeldList::new).map_or(Self::Unlisted, Self::Holding)
     }
 
     /// The same for people.
@@ -110,7 +110,7 @@ impl LastWrite {
         match self {
             Self::Clean => Left::Nothing,
             Self::Holding(held) => Left::Listed { locks: held.locks() },
-            Self::None => Left::Unknown,
+            Self::Unlisted => Left::Unknown,
         }
     }
 }
@@ -468,13 +468,11 @@ impl Pipeline {
         };
         let left = last.left();
         let write = match last {
-            LastWrite::Clean => Some(Write::StoppedClean),
-            LastWrite::Holding(held) => Some(Write::StoppedHolding { held }),
-            LastWrite::None => None,
+            LastWrite::Clean => Write::StoppedClean,
+            LastWrite::Holding(held) => Write::StoppedHolding { held: Some(held) },
+            LastWrite::Unlisted => Write::StoppedHolding { held: None },
         };
-        if let Some(write) = write
-            && let Err(over) = self.commit(next_seq, vec![write]).await
-        {
+        if let Err(over) = self.commit(next_seq, vec![write]).await {
             return over;
         }
         match self.answer(self.store.close()).await {

@@ -57,6 +57,16 @@ pub enum OpenError {
     NoRandomness(String),
 }
 
+impl OpenError {
+    /// Whether the store could be taken, and what it keeps cannot be served: to take it again does not help.
+    pub(crate) fn is_about_what_is_kept(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::NoTokenLeft(_) | Self::Store(TakeError::Fatal(_)) => true,
+            Self::Store(_) | Self::Lost(_) | Self::NoRandomness(_) => false,
+        }
+    }
+}
+
 /// The right of a node of a fleet to serve a slot.
 #[derive(Debug)]
 pub(crate) struct SlotTenure {
@@ -229,7 +239,7 @@ impl House {
         let recovers_new = self.inner.recovers_new_buckets();
         let buckets = self.inner.buckets_in_order();
         buckets.iter().for_each(|bucket| _ = bucket.handle(Command::Close));
-        let last = if recovers_new { LastWrite::None } else { LastWrite::of(&buckets) };
+        let last = if recovers_new { LastWrite::Unlisted } else { LastWrite::of(&buckets) };
         drop(buckets);
         let Some(pipeline) = self.inner.pipeline() else { return StoreState::Closed(last.left()) };
         pipeline.stop(Stop::Closed(last));

@@ -385,7 +385,7 @@ impl Statement<'_> {
                     Write::StoppedClean => (record.ended, record.owner) = (true, None),
                     Write::StoppedHolding { held } => {
                         (record.ended, record.owner) = (true, None);
-                        record.last_list = Some(held.clone());
+                        record.last_list = held.clone();
                     }
                     _ => {}
                 }
