@@ -227,6 +227,9 @@ fn log_event(event: &NodeEvent) {
         NodeEvent::Lost(slot, why) => tracing::info!(slot = slot.get(), ?why, "slot lost"),
         // Another node was first, or the store is away, which is logged by itself.
         NodeEvent::NotTaken(slot, why) => tracing::debug!(slot = slot.get(), why, "slot not taken"),
+        NodeEvent::Unservable(slot, why) => {
+            tracing::error!(slot = slot.get(), "a slot cannot be served, and its buckets are away: {why}");
+        }
         NodeEvent::StoreAway(why) => {
             tracing::warn!("the store is away: nothing can be kept, and soon nothing may be granted: {why}");
         }

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -23,7 +23,7 @@ use super::hop::{self, HopCaller, Target};
 use super::replays::Sender;
 use super::secret::ClusterSecret;
 use crate::bounds::{HOP_CONNECT, HOP_IDLE, HOP_IDLE_CONNECTIONS, RELEASE_PATIENCE};
-use crate::settings::ClusterSettings;
+use crate::settings::{ClusterSettings, NodeUrl};
 use crate::tls::certificates;
 
 /// Where a node is asked to give a slot back.
@@ -38,6 +38,10 @@ pub(crate) const DRAIN: &str = "/cluster/drain";
 /// Sends requests to other nodes, with a proof that they come from a node.
 #[derive(Debug)]
 pub(crate) struct NodeClient {
+    /// Whether nodes are spoken to over plain HTTP beyond this machine.
+    plain: bool,
+    /// A node was not spoken to for that, which was logged.
+    has_refused: AtomicBool,
     http: Client<HttpsConnector<HttpConnector>, Body>,
     secret: ClusterSecret,
     sender: Sender,
@@ -77,7 +81,8 @@ impl NodeClient {
         let mut sender = Sender::default();
         getrandom::fill(&mut sender)
             .map_err(|error| format!("the system gives no random numbers: {error}"))?;
-        Ok(Self { http, secret, sender, sent: AtomicU64::new(0) })
+        let (plain, has_refused, sent) = (settings.plain, AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Self { plain, has_refused, http, secret, sender, sent })
     }
 
     pub(super) fn secret(&self) -> &ClusterSecret {
@@ -94,6 +99,7 @@ impl NodeClient {
         body: Body,
     ) -> Result<Response<Incoming>, HopError> {
         let unreached = |why: &dyn ToString| HopError::Unreached(why.to_string());
+        self.check_address(node).map_err(|why| unreached(&why))?;
         let uri: Uri = format!("{}{target}", node.address).parse().map_err(|error| unreached(&error))?;
         let of = Target { node: node.id, method: method.as_str(), path: target };
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
@@ -105,6 +111,21 @@ impl NodeClient {
             let why = chain(&error);
             if error.is_connect() { HopError::Unreached(why) } else { HopError::Lost(why) }
         })
+    }
+
+    /// Whether this node may speak to that one: what is handed on has the credentials of clients.
+    fn check_address(&self, node: &NodeRow) -> Result<(), String> {
+        let NodeRow { label, address, .. } = node;
+        let url: NodeUrl = address.parse().map_err(|why| format!("its address is {address:?}: {why}"))?;
+        if self.plain || url.is_secure() {
+            return Ok(());
+        }
+        let why =
+            format!("it advertises {address:?}, but must have https://, as cluster.plain is false here");
+        if !self.has_refused.swap(true, Ordering::Relaxed) {
+            tracing::warn!(node = &**label, "a node is not spoken to: {why}");
+        }
+        Err(why)
     }
 
     /// Sends a request of the node itself, and waits for the answer for that long.
@@ -162,4 +183,42 @@ fn tls(settings: &ClusterSettings) -> Result<ClientConfig, String> {
         None => builder.with_platform_verifier().map_err(|error| wrong(&error))?,
     };
     Ok(builder.with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lockhouse::store::NodeId;
+
+    use super::*;
+
+    #[test]
+    fn credentials_of_clients_go_to_no_node_in_the_clear() {
+        let may_speak = |plain: bool, address: &str| {
+            let settings = ClusterSettings { plain, ..ClusterSettings::default() };
+            let secret = ClusterSecret::new(&[7; 32]);
+            let client = NodeClient::new(&settings, secret).unwrap();
+            let node = NodeRow {
+                id: NodeId(1),
+                label: "b".into(),
+                address: address.into(),
+                slot_lease: Duration::from_secs(3),
+                secret_mark: [0; 32],
+                counter: 1,
+            };
+            client.check_address(&node)
+        };
+        for (address, plain, may) in [
+            ("https://b.example:7420", false, true),
+            ("http://127.0.0.1:7420", false, true),
+            ("http://10.0.0.5:7420", false, false),
+            ("http://10.0.0.5:7420", true, true),
+            ("10.0.0.5:7420", true, false),
+        ] {
+            let said = may_speak(plain, address);
+            assert_eq!(said.is_ok(), may, "{address}: {said:?}");
+            assert!(said.is_ok() || said.unwrap_err().contains(address));
+        }
+    }
 }

@@ -114,7 +114,7 @@ impl ApiEntry {
     ) -> Response {
         let (is_change, has_key) =
             (!request.method().is_safe(), headers.contains_key(IDEMPOTENCY_KEY_HEADER));
-        let (request, house) = match hand_on(&self.state, cluster, headers, request).await {
+        let (request, house) = match hand_on(&self.state, cluster, headers, request, route).await {
             CarriedOut::Here(request, house) => (request, house),
             CarriedOut::Answered(response) => return response,
         };
@@ -126,7 +126,7 @@ impl ApiEntry {
         if !is_change {
             return Problem::new(Code::Unavailable, why).retry_after(MOVING_PATIENCE).into_response();
         }
-        let response = Problem::answer_lost(why).into_response();
+        let response = Problem::answer_lost(why, route.is_repeatable).into_response();
         if has_key { advise_with_key(response) } else { response }
     }
 

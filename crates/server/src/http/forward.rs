@@ -16,6 +16,7 @@ use super::idempotency;
 use super::problem::{Problem, advise_with_key};
 use super::request::body::collect;
 use super::request::headers::IDEMPOTENCY_KEY_HEADER;
+use super::route::Route;
 use crate::bounds::{HTTP_BODY_BYTES, MOVING_PATIENCE};
 use crate::cluster::{Cluster, Forwarded, HopError, caller_of};
 use crate::state::AppState;
@@ -60,6 +61,7 @@ pub(super) async fn hand_on(
     cluster: &Cluster,
     mut headers: HeaderMap,
     request: Request,
+    route: &Route,
 ) -> CarriedOut {
     let key = request.extensions().get::<Caller>().and_then(|caller| caller.bucket.clone());
     let Some(key) = key else { return answered(Problem::moving()) };
@@ -81,7 +83,7 @@ pub(super) async fn hand_on(
     };
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
     let caller = caller_of(&parts.extensions);
-    let call = Call { state, cluster, method: &parts.method, target: &target };
+    let call = Call { state, cluster, route, method: &parts.method, target: &target };
     loop {
         let node = match place {
             BucketPlace::Here(house) => {
@@ -117,6 +119,7 @@ fn answered(problem: Box<Problem>) -> CarriedOut {
 struct Call<'a> {
     state: &'a AppState,
     cluster: &'a Cluster,
+    route: &'a Route,
     method: &'a Method,
     target: &'a str,
 }
@@ -147,7 +150,7 @@ impl Call<'_> {
             HopError::Lost(_) if self.method.is_safe() => Some(Problem::moving().into_response()),
             HopError::Lost(why) => {
                 let why = format!("the node {:?} has the bucket, but {why}", node.label);
-                Some(Problem::answer_lost(&why).into_response())
+                Some(Problem::answer_lost(&why, self.route.is_repeatable).into_response())
             }
         }
     }

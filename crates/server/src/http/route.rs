@@ -41,6 +41,9 @@ pub(crate) struct Route {
     pub(crate) needs: Needs,
     /// Whether the secret of an owner, or of the operator, stands in `Authorization`.
     pub(crate) takes_secret: bool,
+    /// Whether to send a request again with its `Idempotency-Key` does what the first one meant, at a server
+    /// that does not know the key, too.
+    pub(crate) is_repeatable: bool,
     /// The parameters of the query that it knows.
     pub(crate) parameters: &'static [&'static str],
     pub(crate) handler: fn(Request, Arc<AppState>) -> Answering,

@@ -32,6 +32,7 @@ macro_rules! route {
             path: $path,
             needs: $needs,
             takes_secret: false,
+            is_repeatable: true,
             parameters: &[],
             handler: |request, state| run($handler, request, state),
         }
@@ -42,6 +43,13 @@ macro_rules! route {
 macro_rules! secret {
     ($($route:tt)*) => {
         Route { takes_secret: true, ..route!($($route)*) }
+    };
+}
+
+/// A route of which a repeat may do something else.
+macro_rules! once {
+    ($kind:ident!($($route:tt)*)) => {
+        Route { is_repeatable: false, ..$kind!($($route)*) }
     };
 }
 
@@ -69,7 +77,7 @@ static ROUTES: [Route; 21] = [
     secret!(POST "/v1/buckets/{bucket}/owners/{owner}/heartbeat", InBucket(Offline), owners::routes::heartbeat),
     query!(["owner", "kind", "prefix", "limit", "cursor"] GET "/v1/buckets/{bucket}/locks", InBucket(Query), locks::routes::list),
     secret!(POST "/v1/buckets/{bucket}/locks", InBucket(Offline), locks::routes::lock),
-    secret!(POST "/v1/buckets/{bucket}/locks/release", InBucket(Offline), locks::routes::release),
+    once!(secret!(POST "/v1/buckets/{bucket}/locks/release", InBucket(Offline), locks::routes::release)),
     secret!(POST "/v1/buckets/{bucket}/locks/undo", InBucket(Offline), locks::routes::undo),
     query!(["resource"] GET "/v1/buckets/{bucket}/claims", InBucket(Query), claims::routes::show),
     route!(POST "/v1/buckets/{bucket}/claims", InBucket(Claim), claims::routes::claim),
@@ -77,7 +85,7 @@ static ROUTES: [Route; 21] = [
     route!(POST "/v1/buckets/{bucket}/claims/release", InBucket(Claim), claims::routes::release),
     route!(POST "/v1/buckets/{bucket}/claims/finalize", InBucket(Claim), claims::routes::finalize),
     query!(["resource"] GET "/v1/buckets/{bucket}/assignments", InBucket(Query), assignments::routes::show),
-    query!(["resource", "fencingToken", "reason"] DELETE "/v1/buckets/{bucket}/assignments", InBucket(Operate), assignments::routes::unassign),
+    once!(query!(["resource", "fencingToken", "reason"] DELETE "/v1/buckets/{bucket}/assignments", InBucket(Operate), assignments::routes::unassign)),
     query!(["prefix", "kind", "owner", "state", "limit", "cursor"] GET "/v1/buckets/{bucket}/query", InBucket(Query), query::routes::query),
 ];
 
@@ -173,6 +181,18 @@ mod tests {
         let routes = ROUTES.iter().filter(|route| route.path.starts_with("/v1/buckets/"));
         let known = routes.map(|route| (route.path.to_owned(), route.method.to_string())).collect();
         assert_eq!(documented, known);
+    }
+
+    #[test]
+    fn where_a_repeat_may_do_something_else_a_lost_answer_advises_no_client_to_send_it() {
+        let advised = ROUTES.iter().filter(|route| !route.method.is_safe()).filter(|route| {
+            let lost = Problem::answer_lost("cut off", route.is_repeatable).into_response();
+            problem::advise_with_key(lost).headers().contains_key(header::RETRY_AFTER)
+        });
+        let never = ["/v1/buckets/{bucket}/locks/release", "/v1/buckets/{bucket}/assignments"];
+        let advised: Vec<_> = advised.map(|route| route.path).collect();
+        assert!(advised.contains(&"/v1/buckets/{bucket}/claims"));
+        assert!(never.iter().all(|path| !advised.contains(path)), "{advised:?}");
     }
 
     #[test]

@@ -36,7 +36,8 @@ pub(super) const NOT_HERE: StatusCode = StatusCode::MISDIRECTED_REQUEST;
 enum Refused {
     /// It has not got it, or has not the bucket.
     Elsewhere,
-    Busy,
+    /// It has the bucket, and does not take it for that reason.
+    There(&'static str),
 }
 
 /// Gives the connection back if the bucket is here. Otherwise hands it on, until it ends; a bucket that moves
@@ -65,8 +66,8 @@ pub(super) async fn hand_on(
                 relay(state, connection, far).await;
                 return None;
             }
-            Err(Refused::Busy) => {
-                connection.part(session::busy("the server that has the bucket is full")).await;
+            Err(Refused::There(why)) => {
+                connection.part(session::busy(why)).await;
                 return None;
             }
             Err(Refused::Elsewhere) => {}
@@ -97,8 +98,15 @@ async fn connect(
     };
     let why = match timeout(2 * HOP_CONNECT, opened).await {
         Ok(Ok(Ok(far))) => return Ok(TokioIo::new(far)),
-        Ok(Ok(Err(StatusCode::SERVICE_UNAVAILABLE))) => return Err(Refused::Busy),
-        Ok(Ok(Err(status))) => format!("it answers {status}"),
+        Ok(Ok(Err(StatusCode::SERVICE_UNAVAILABLE))) => {
+            return Err(Refused::There("the server that has the bucket is full"));
+        }
+        Ok(Ok(Err(NOT_HERE))) => format!("it answers {NOT_HERE}"),
+        Ok(Ok(Err(status))) => {
+            // This node has taken the same request: the two have other settings, or other versions.
+            tracing::warn!(node = &*node.label, %status, "a WebSocket that was handed on is refused there");
+            return Err(Refused::There("the server that has the bucket refuses what this one takes"));
+        }
         Ok(Err(why)) => why,
         Err(_) => "it does not answer".to_owned(),
     };

@@ -34,10 +34,10 @@ impl Problem {
         Self::new(Code::Moving, "the bucket moves to another server of the fleet").retry_after(MOVING)
     }
 
-    /// The call was handed on, and its answer is lost.
-    pub(crate) fn answer_lost(why: &str) -> Box<Self> {
-        Self::new(Code::OutcomeUnknown, format!("it is unknown whether it happened: {why}"))
-            .retry_with_key(RESTART)
+    /// The call was handed on, or must not be answered, so that its answer is lost.
+    pub(crate) fn answer_lost(why: &str, is_repeatable: bool) -> Box<Self> {
+        let problem = Self::new(Code::OutcomeUnknown, format!("it is unknown whether it happened: {why}"));
+        if is_repeatable { problem.retry_with_key(RESTART) } else { problem }
     }
 }
 

@@ -74,6 +74,11 @@ impl NodeUrl {
         &self.authority
     }
 
+    /// Whether what is sent there can be read by nobody else.
+    pub fn is_secure(&self) -> bool {
+        self.is_https || self.is_loopback()
+    }
+
     fn is_loopback(&self) -> bool {
         let host = self.authority.rsplit_once(':').map_or("", |(host, _)| host);
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -204,7 +209,7 @@ impl ClusterSettings {
             wrong("tls.client_ca", &["tls.client_auth"], rule);
         }
         if let Some(advertise) = &self.advertise {
-            if !advertise.is_https && !advertise.is_loopback() && !self.plain {
+            if !advertise.is_secure() && !self.plain {
                 let rule = "must be https://, as keys and secrets go between nodes; cluster.plain = true if the network between them is protected in another way";
                 wrong("cluster.advertise", &["cluster.plain"], rule);
             }
