@@ -11,4 +11,5 @@ mod moves;
 mod postgres;
 #[path = "../running/mod.rs"]
 mod running;
+mod stale;
 mod tls;

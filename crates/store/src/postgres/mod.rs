@@ -279,10 +279,8 @@ impl PostgresStore {
         let (generation, waits_for_standby) =
             Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
-        let commits = Mutex::new(LazyConnection::new(servers.clone(), place.clone()));
-        let loads = Mutex::new(LazyConnection::new(servers, place.clone()));
-        let (looks, unsettled) = (Mutex::new(looks), SyncMutex::default());
-        let known = SyncMutex::new(Knowledge::new(generation));
+        let another = || Mutex::new(LazyConnection::new(servers.clone(), place.clone()));
+        let (commits, loads) = (another(), another());
         Ok(Self {
             place,
             limit,
@@ -290,13 +288,13 @@ impl PostgresStore {
             waits_for_standby,
             commits,
             loads,
-            looks,
+            looks: Mutex::new(looks),
             closed: false.into(),
             sql,
             fleet,
             node: None,
-            known,
-            unsettled,
+            known: SyncMutex::new(Knowledge::new(generation)),
+            unsettled: SyncMutex::default(),
         })
     }
 

@@ -74,7 +74,7 @@ impl NodeUrl {
         &self.authority
     }
 
-    /// Whether what is sent there can be read by nobody else.
+    /// Whether no other machine can read what is sent there.
     pub fn is_secure(&self) -> bool {
         self.is_https || self.is_loopback()
     }
