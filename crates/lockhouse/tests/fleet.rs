@@ -440,9 +440,34 @@ async fn a_former_life_of_the_same_label_is_outlived() {
     settled(&[&former.node]).await;
     former.kill();
     let begun = Instant::now();
+    // Its last commit is under way in the database for a while.
+    let client = server.connect().await;
+    tokio::spawn(async move {
+        sleep(SLOT_LEASE / 3).await;
+        client.batch_execute("UPDATE lockhouse.nodes SET counter = counter + 1").await.unwrap();
+    });
     let a = peers.start(&server, "a").await.unwrap();
-    assert!(begun.elapsed() >= SLOT_LEASE / 2, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() >= SLOT_LEASE, "{:?}", begun.elapsed());
     settled(&[&a]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_failover_a_slot_without_buckets_recovers_once() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    settled(&[&a]).await;
+    a.leave().await;
+    let client = server.connect().await;
+    let restore = "UPDATE lockhouse.slots SET restored = true, clean = false, longest_lease_before_ms = 1000";
+    client.batch_execute(restore).await.unwrap();
+    let b = peers.start(&server, "b").await.unwrap();
+    settled(&[&b]).await;
+    let begun = Instant::now();
+    let count = "SELECT count(*) FROM lockhouse.slots WHERE restored OR longest_lease_before_ms > 0";
+    while client.query_one(count, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        assert!(begun.elapsed() < 2 * LEASE + 2 * SLOT_LEASE, "{:?}", begun.elapsed());
+        sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -156,6 +156,9 @@ pub(crate) const RETURNS_PER_SECOND: u32 = 2_000;
 /// No client is kept away for longer.
 pub(crate) const LONGEST_TURN: Duration = Duration::from_secs(5);
 
+/// How many bytes of a WebSocket that is handed on are under way each way at once.
+pub(crate) const RELAY_BYTES: usize = 8192;
+
 /// How long a connection to another node may take.
 pub(crate) const HOP_CONNECT: Duration = Duration::from_secs(1);
 

@@ -164,7 +164,8 @@ impl AppState {
             Houses::One(_) => 0,
             fleet => {
                 let count = |house: &House| house.count_buckets_of(key.tenant());
-                fleet.all().iter().map(count).sum::<usize>() - count(house)
+                // Each count is of a moment of its own.
+                fleet.all().iter().map(count).sum::<usize>().saturating_sub(count(house))
             }
         };
         house.bucket_within_limit(key.clone(), most.saturating_sub(elsewhere))

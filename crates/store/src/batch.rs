@@ -173,8 +173,9 @@ pub enum Write {
 pub enum CommitOutcome {
     /// The batch is durable.
     Committed,
-    /// The batch is not stored and never will be: the slot has a newer epoch, or stopped clean. Drop the
-    /// notices that waited for the batch, and stop writing to the slot.
+    /// No write of the batch is stored from now on: the slot has a newer epoch, or has ended. If an earlier
+    /// sending of the same batch was `Unknown`, it may be stored since then. Drop the notices that waited for
+    /// the batch, and stop writing to the slot.
     Fenced,
     /// The batch is stored or not, or it will be. Send the same batch again until it is `Committed` or
     /// `Fenced`.

@@ -46,8 +46,8 @@ async fn joined(address: &str, label: &str) -> PostgresStore {
     join(store(address).await, label).await
 }
 
-/// An address with both servers.
-fn address(servers: [&Server; 2]) -> String {
+/// An address with these servers.
+fn address<const N: usize>(servers: [&Server; N]) -> String {
     let hosts = servers.map(|server| server.folder().to_str().unwrap().replace('/', "%2F"));
     format!("postgres://postgres@{}/postgres", hosts.join(","))
 }
@@ -325,6 +325,45 @@ async fn a_demoted_primary_that_still_accepts_writes_is_left() {
     commit(&node, &batch).await;
     commit(&node, &slot.claims(2, "other")).await;
     assert_eq!(renewal(&node).await, NodeRenewal::Owns(vec![Slot::new(0)]));
+}
+
+/// A process goes on as a node of the server that is there, whichever it has seen before.
+#[tokio::test]
+async fn a_node_joins_anew_past_a_demoted_primary_and_at_another_system() {
+    let mut primary = Server::start(&[]);
+    let mut standby = Server::standby_of(&primary);
+    let other = Server::start(&[]);
+    let options = PostgresOptions::default().slots(SLOTS).statement_timeout(Duration::from_secs(10));
+    let fleet = PostgresFleet::open(&address([&primary, &standby, &other]), options).await.unwrap();
+    let node = NewNode {
+        label: "a".into(),
+        address: "https://a.example".into(),
+        slot_lease: SLOT_LEASE,
+        secret_mark: [7; 32],
+    };
+    let is_node = async |server: &Server| {
+        let sql = "SELECT count(*) FROM lockhouse.nodes WHERE label = 'a'";
+        server.connect().await.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 1
+    };
+    let life = Fleet::join(&fleet, &node).await.unwrap();
+    primary.stop();
+    standby.promote().await;
+    loop {
+        match life.commit_and_renew(Vec::new()).await.unwrap().1 {
+            NodeRenewal::Dead => break,
+            renewal => assert_eq!(renewal, NodeRenewal::Unknown),
+        }
+    }
+    // The former primary is there again, accepts writes, and is the first to be asked.
+    primary.start_again();
+    drop(Fleet::join(&fleet, &node).await.unwrap());
+    assert!(is_node(&standby).await);
+
+    // Another system takes the place of both, on a timeline of its own.
+    primary.stop();
+    standby.stop();
+    drop(Fleet::join(&fleet, &node).await.unwrap());
+    assert!(is_node(&other).await);
 }
 
 /// A server, and the ways to it.

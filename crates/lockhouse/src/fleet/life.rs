@@ -167,7 +167,8 @@ impl Inner {
             };
             match joined {
                 Ok(joined) => return Some(joined),
-                Err(NodeError::Join(JoinError::Unavailable(_) | JoinError::NotOpened(_))) => {
+                Err(NodeError::Join(JoinError::Unavailable(why))) => {
+                    self.store_is_away(why.to_string());
                     sleep(REJOIN).await;
                 }
                 Err(why) => {
@@ -212,9 +213,10 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// Its counter moves: it lives.
-    async fn outlive(&self, former: NodeRow) -> Result<Option<NodeRow>, NodeError> {
-        let (mut stillness, mut has_stood_still) = (Stillness::default(), false);
+    /// Its counter moves: it lives. Once it may move: the last commit of a process that was killed may still
+    /// be under way in the database.
+    async fn outlive(&self, mut former: NodeRow) -> Result<Option<NodeRow>, NodeError> {
+        let (mut stillness, mut has_stood_still, mut has_moved) = (Stillness::default(), false, false);
         let mut polls = interval(self.options.timing.poll);
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -225,7 +227,10 @@ impl Inner {
                 return Ok(has_stood_still.then_some(former));
             };
             if node.counter != former.counter {
-                return Err(JoinError::LabelInUse(node).into());
+                if has_moved {
+                    return Err(JoinError::LabelInUse(node).into());
+                }
+                (former, has_moved) = (node.clone(), true);
             }
             stillness.polled(sent, self.clock.now(), node.counter);
             has_stood_still = stillness.lasts() >= node.slot_lease;
@@ -283,15 +288,19 @@ impl Inner {
         }
     }
 
+    /// Takes note of why the store cannot be used at the moment.
+    fn store_is_away(&self, why: String) {
+        if self.away.lock().replace(why.clone()).is_none() {
+            self.note(NodeEvent::StoreAway(why));
+        }
+    }
+
     /// Takes note of what a poll has found.
     fn take_rows(&self, looked: Result<FleetRows, JoinError>) -> Option<Arc<FleetRows>> {
         let rows = match looked {
             Ok(rows) => Arc::new(rows),
             Err(why) => {
-                let why = why.to_string();
-                if self.away.lock().replace(why.clone()).is_none() {
-                    self.note(NodeEvent::StoreAway(why));
-                }
+                self.store_is_away(why.to_string());
                 return None;
             }
         };

@@ -110,7 +110,7 @@ pub enum NodeEvent {
     Taken {
         /// The slot.
         slot: Slot,
-        /// How long it may have to wait for former holders.
+        /// Whether it may have to wait for former holders.
         recovers: bool,
     },
     /// It has given this slot back.
@@ -326,7 +326,10 @@ impl FleetNode {
     pub fn why_not_ready(&self) -> Option<String> {
         match self.phase() {
             NodePhase::Member => {}
-            NodePhase::Joining => return Some("the node was declared dead, and joins anew".to_owned()),
+            NodePhase::Joining => {
+                let why = self.inner.store_away().map_or_else(String::new, |why| format!(": {why}"));
+                return Some(format!("the node was declared dead, and joins anew{why}"));
+            }
             NodePhase::Leaving | NodePhase::Left => return Some("the node leaves the fleet".to_owned()),
             NodePhase::Failed(why) => return Some(why.to_string()),
         }

@@ -16,7 +16,7 @@ use tower::{Layer, Service};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::forward::{CarriedOut, hand_on};
-use super::problem::{Code, Problem, advise_with_key};
+use super::problem::{Code, Problem, advise_with_key, is_refusal_of_all};
 use super::request::body::{buffer_request, nothing_expected};
 use super::request::headers::IDEMPOTENCY_KEY_HEADER;
 use super::request::parameters::Parameters;
@@ -119,7 +119,7 @@ impl ApiEntry {
             CarriedOut::Answered(response) => return response,
         };
         let response = self.carry_out(request, route).await;
-        if !house.slot_lease().is_some_and(|lease| lease.is_mute()) {
+        if !house.slot_lease().is_some_and(|lease| lease.is_mute()) || is_refusal_of_all(&response) {
             return response;
         }
         let why = "no commit of the server was confirmed in time, and another one may have the bucket by now";

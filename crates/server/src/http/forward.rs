@@ -1,5 +1,7 @@
 //! A call whose bucket another node of the fleet has: it is handed on, and its answer is handed back.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{self, HeaderName};
@@ -10,6 +12,7 @@ use lockhouse::House;
 use lockhouse::fleet::BucketPlace;
 use lockhouse::store::NodeRow;
 use tokio::time::{Instant, timeout};
+use tower_http::timeout::TimeoutBody;
 
 use super::access::Caller;
 use super::idempotency;
@@ -136,7 +139,7 @@ impl Call<'_> {
         let late = || HopError::Lost(format!("no answer within {patience:?}"));
         let error = match timeout(patience, sending).await.unwrap_or_else(|_| Err(late())) {
             Ok(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => return None,
-            Ok(response) => return Some(handed_back(response)),
+            Ok(response) => return Some(handed_back(response, patience)),
             Err(error) => error,
         };
         tracing::debug!(
@@ -156,9 +159,10 @@ impl Call<'_> {
     }
 }
 
-fn handed_back(response: HttpResponse<Incoming>) -> Response {
+/// The answer, of which no part may be longer in coming than that.
+fn handed_back(response: HttpResponse<Incoming>, patience: Duration) -> Response {
     let (parts, body) = response.into_parts();
-    let mut response = Response::new(Body::new(body));
+    let mut response = Response::new(Body::new(TimeoutBody::new(patience, body)));
     *response.status_mut() = parts.status;
     for name in OF_ANSWER {
         if let Some(value) = parts.headers.get(&name) {

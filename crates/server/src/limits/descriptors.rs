@@ -1,4 +1,4 @@
-//! Open files: each connection takes one.
+//! Open files: each connection takes one, and in a fleet another one if it is handed on.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -10,10 +10,10 @@ use crate::settings::sections::limits::LEAST_CONNECTIONS;
 const RESERVED: u64 = 192;
 
 /// Raises the number of files that this process may have open as far as possible, and lowers `connections` to
-/// what that number allows. Logs both.
+/// what that number allows, of a node of a fleet or of a server alone. Logs both.
 #[must_use]
-pub fn fit_open_files(limits: LimitSettings) -> LimitSettings {
-    fit(limits, raise())
+pub fn fit_open_files(limits: LimitSettings, is_node: bool) -> LimitSettings {
+    fit(limits, if is_node { raise().map(|files| files / 2) } else { raise() })
 }
 
 /// The number of files that may be open; `None` if there is no bound.

@@ -398,6 +398,12 @@ fn of_nodes() -> Vec<Constant> {
             "more clients come in each second",
         ),
         (
+            "RELAY_BYTES",
+            RELAY_BYTES.to_string(),
+            "bytes of a WebSocket that is handed on that are under way each way at once",
+            "the sender waits",
+        ),
+        (
             "HOP_CONNECT",
             length(HOP_CONNECT),
             "how long a connection to another node may take",

@@ -22,7 +22,7 @@ mod table;
 mod verdict;
 mod watches;
 
-pub(crate) use self::run::{busy, run};
+pub(crate) use self::run::{busy, part_as_it_moves, run};
 
 #[cfg(test)]
 mod tests {

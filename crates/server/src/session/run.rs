@@ -8,7 +8,7 @@ use lockhouse::fleet::BucketPlace;
 use lockhouse::{Bucket, House, StoreState};
 use lockhouse_wire::{Envelope, FatalCode, FrameProblem, Hello, ServerFrame, Welcome, close};
 use tokio::task::yield_now;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
 
 use super::state::{HouseEnd, Session};
 use super::verdict::{LastWords, Parting, Verdict};
@@ -24,6 +24,12 @@ const TRY_AGAIN_LATER: u16 = 1013;
 /// The farewell to a client that cannot be served now.
 pub(crate) fn busy(why: &'static str) -> Farewell {
     Farewell::new(WriteQueue::default(), TRY_AGAIN_LATER, why)
+}
+
+/// Closes a connection whose bucket moves, at its turn among all that have to come again.
+pub(crate) async fn part_as_it_moves(state: &AppState, connection: WebSocketConnection) {
+    sleep(state.turns.next().min(MOVING_PATIENCE)).await;
+    connection.part(Farewell::new(WriteQueue::default(), close::RESTART, "moving")).await;
 }
 
 /// Comes once the store cannot write and the bucket does not recover: by then it is the store that keeps back
@@ -66,7 +72,7 @@ pub(crate) async fn run(
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
     let BucketPlace::Here(house) = state.houses.find_in_time(&admission.scope, MOVING_PATIENCE).await else {
-        return connection.part(refuse(close::RESTART, "moving")).await;
+        return part_as_it_moves(&state, connection).await;
     };
     let former_secret = hello.resume.map(|resume| resume.secret.into_owned());
     match Session::begin(state, house, admission, former_secret, phase).await {

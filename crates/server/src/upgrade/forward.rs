@@ -3,6 +3,8 @@
 //! This node never begins a close. Where either side is gone, so is the other, as if the network had cut them
 //! off: the client comes again, and goes on with its session.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, StatusCode};
 use hyper::upgrade::Upgraded;
@@ -10,15 +12,14 @@ use hyper_util::rt::TokioIo;
 use lockhouse::BucketKey;
 use lockhouse::fleet::BucketPlace;
 use lockhouse::store::{NodeRow, Slot};
-use lockhouse_wire::close;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::time::{Instant, timeout};
 
-use crate::bounds::{FAREWELL_TIMEOUT, HOP_CONNECT, MOVING_PATIENCE};
+use crate::bounds::{FAREWELL_TIMEOUT, HOP_CONNECT, MOVING_PATIENCE, RELAY_BYTES};
 use crate::cluster::{Cluster, HopCaller};
 use crate::session;
 use crate::state::{AppState, Phase};
-use crate::websocket::{Farewell, RawConnection, WebSocketConnection, WriteQueue};
+use crate::websocket::{RawConnection, WebSocketConnection};
 
 /// The head of the request that a WebSocket begins with, as the next node gets it.
 #[derive(Debug)]
@@ -56,8 +57,7 @@ pub(super) async fn hand_on(
             BucketPlace::Here(_) => return Some(connection),
             BucketPlace::There(node) => node,
             BucketPlace::Moving => {
-                let farewell = Farewell::new(WriteQueue::default(), close::RESTART, "moving");
-                connection.part(farewell).await;
+                session::part_as_it_moves(state, connection).await;
                 return None;
             }
         };
@@ -124,8 +124,11 @@ async fn relay(state: &AppState, connection: WebSocketConnection, mut far: Tokio
         }
         drop(read);
         let ((mut near_read, mut near_write), (mut far_read, mut far_write)) = (split(near), split(far));
-        let mut up = Box::pin(pass(&mut near_read, &mut far_write));
-        let mut down = Box::pin(pass(&mut far_read, &mut near_write));
+        // The owner pings at each heartbeat, so that one which says nothing for a lease is gone, whether the
+        // network says so or not.
+        let lease = Duration::from_millis(state.config.lease.as_millis());
+        let mut up = Box::pin(pass(&mut near_read, &mut far_write, Duration::MAX));
+        let mut down = Box::pin(pass(&mut far_read, &mut near_write, lease));
         // What the other side still has to say is of use to no client that is gone.
         let rest = tokio::select! {
             () = &mut up => timeout(FAREWELL_TIMEOUT, down).await,
@@ -140,8 +143,12 @@ async fn relay(state: &AppState, connection: WebSocketConnection, mut far: Tokio
     drop(places);
 }
 
-async fn pass(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
+/// Copies until an end, or until nothing comes or goes for that long.
+async fn pass(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin), patience: Duration) {
+    let mut chunk = vec![0; RELAY_BYTES];
     // Whichever end it is, the connection is over.
-    _ = copy(from, to).await;
-    _ = to.shutdown().await;
+    while let Ok(Ok(length @ 1..)) = timeout(patience, from.read(&mut chunk)).await
+        && let Ok(Ok(())) = timeout(patience, to.write_all(&chunk[..length])).await
+    {}
+    _ = timeout(FAREWELL_TIMEOUT, to.shutdown()).await;
 }

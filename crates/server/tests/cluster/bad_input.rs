@@ -41,6 +41,14 @@ fn a_node_that_cannot_be_one_says_why_in_one_line() {
     assert_eq!(code, Some(2));
     assert!(error.contains("must have no password in it") && !error.contains("hunter2"), "{error}");
     one_line(store("postgres://nobody@127.0.0.1:1/d"), 1, &["127.0.0.1"]);
+    for (address, fault) in
+        [("postgres://u@h:1/d?colour=red", "parameter"), ("postgres://u@h:port/d", "cannot be read")]
+    {
+        one_line(store(address), 2, &["store = ", address, fault, "postgres://USER@HOST:PORT/DATABASE"]);
+    }
+    let statement = ["--config", "x.toml"];
+    fs::write(fleet.folder.path().join("x.toml"), "[cluster]\nstatement_timeout = \"250ms\"\n").unwrap();
+    one_line(start("b", &statement), 2, &["cluster.statement_timeout = \"250ms\"", "nine tenths"]);
 
     // Nothing of these has touched the fleet.
     assert_eq!(fleet.view(&_a)["nodes"].as_array().unwrap().len(), 1);

@@ -13,7 +13,7 @@ use crate::{Fatal, StoreUnavailable};
 #[non_exhaustive]
 pub enum PostgresOpenError {
     /// The address is none.
-    #[error("{why}; an address is like postgres://USER@HOST:PORT/DATABASE")]
+    #[error("the address: {why}; an address is like postgres://USER@HOST:PORT/DATABASE")]
     Address {
         /// What is wrong with it. No part of the address is repeated, as it may have a password.
         why: Box<str>,
@@ -34,6 +34,14 @@ pub enum PostgresOpenError {
         /// The place of the store.
         place: Box<str>,
         /// The message of the server or the system.
+        why: Box<str>,
+    },
+    /// The server still accepts writes, though another one has taken its place.
+    #[error("{place} cannot be used: {why}")]
+    Demoted {
+        /// The place of the store.
+        place: Box<str>,
+        /// The message of the server.
         why: Box<str>,
     },
     /// The account lacks a right.

@@ -228,17 +228,16 @@ impl PostgresFleet {
 
     async fn join(&self, node: &NewNode) -> Result<Arc<dyn FleetStore>, JoinError> {
         let first = self.first.lock().take();
+        let seen = self.last.lock().as_ref().map(|last| last.known.lock().generation());
+        let seen = seen.unwrap_or_default();
+        self.outside.known.lock().saw(seen.timeline);
         let store = match first {
             Some(first) => first,
-            None => PostgresStore::open(&self.address, self.options.clone())
-                .await
-                .map_err(|error| JoinError::NotOpened(error.to_string().into()))?,
+            None => {
+                let opened = PostgresStore::open_after(&self.address, self.options.clone(), seen).await;
+                opened.map_err(not_opened)?
+            }
         };
-        if let Some(last) = &*self.last.lock() {
-            let timeline = last.known.lock().timeline();
-            store.known.lock().saw(timeline);
-            self.outside.known.lock().saw(timeline);
-        }
         let joined = store.join(node).await;
         if let Err(JoinError::LabelInUse(_)) = joined {
             // This process has to declare the other one dead, perhaps in a later generation than that in
@@ -248,6 +247,16 @@ impl PostgresFleet {
         let store = Arc::new(joined?);
         *self.last.lock() = Some(store.clone());
         Ok(store)
+    }
+}
+
+/// Why a node cannot join whose process could open the store before.
+fn not_opened(error: PostgresOpenError) -> JoinError {
+    match error {
+        PostgresOpenError::Away { place, why } | PostgresOpenError::Demoted { place, why } => {
+            StoreUnavailable::Away { place, why }.into()
+        }
+        error => JoinError::NotOpened(error.to_string().into()),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{CommitBatch, CommitOutcome, JoinError, Slot, WriterId};
 pub(crate) struct Generation {
     number: i64,
     system_id: i64,
-    timeline: i64,
+    pub(crate) timeline: i64,
 }
 
 /// What a store knows.
@@ -57,13 +57,14 @@ impl Generation {
         })
     }
 
-    /// Asks for the generation, for the first time.
+    /// Asks for the generation, for the first time. The process may have seen a server of the fleet before.
     pub(crate) async fn ask(
         client: &Client,
         quoted: &str,
         lock_ms: i32,
+        seen: Self,
     ) -> Result<Row, tokio_postgres::Error> {
-        let known = Known::default();
+        let known = Known { generation: seen, ..Known::default() };
         let sql = format!("SELECT * FROM {}", call(quoted, "learn", 1));
         client.query_typed_one(&sql, &known.params(&lock_ms, &[(&false, Type::BOOL)])).await
     }
@@ -83,9 +84,9 @@ impl Knowledge {
         self.generation.timeline = self.generation.timeline.max(timeline);
     }
 
-    /// The newest timeline that was seen.
-    pub(crate) fn timeline(&self) -> i64 {
-        self.generation.timeline
+    /// The generation, with the newest timeline that was seen.
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// A slot was taken. For a node the generation is the one in which it joined.

@@ -6,19 +6,17 @@
 //!   commit ─────▶ sections: CommitBatch to arrays ──▶ one statement for all slots
 //! ```
 
-mod address;
 mod connection;
 mod error;
 mod fleet;
 mod generation;
 mod load;
-mod password;
+mod options;
 #[cfg(feature = "sqlite")]
 mod restore;
 mod schema;
 mod sections;
 mod setup;
-mod tls;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -38,6 +36,7 @@ use tokio_postgres::types::Type;
 
 pub use error::PostgresOpenError;
 pub use fleet::PostgresFleet;
+pub use options::PostgresOptions;
 #[cfg(feature = "sqlite")]
 pub use restore::{PostgresRestoreError, PostgresRestored};
 
@@ -46,20 +45,13 @@ use crate::{
     BackupError, CommitBatch, CommitOutcome, Fatal, NodeId, NodeRenewal, Opened, RecoveredRow, SecretKey,
     Slot, Store, StoreFuture, StoreUnavailable, TakeError, WriterId,
 };
-use address::{DatabaseAddress, place_of};
-use connection::{LazyConnection, Param, Servers};
+use connection::address::{DatabaseAddress, place_of};
+use connection::{LazyConnection, Param, Servers, tls};
 use error::Trouble;
 use fleet::FleetStatements;
 use generation::{Generation, Knowledge};
-use password::PasswordSource;
 use sections::Sections;
 use setup::Setup;
-
-/// How many rows of the history are retained by default.
-const HISTORY_ROWS: u32 = 100_000;
-
-/// The most slots that a store may have.
-const MOST_SLOTS: u16 = 4096;
 
 /// How long the next row of a load may take: the first comes once all are sorted.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
@@ -135,100 +127,16 @@ struct Statements {
     holds: String,
 }
 
-/// The options of a [`PostgresStore`].
-#[derive(Clone, Debug)]
-pub struct PostgresOptions {
-    schema: String,
-    slots: u16,
-    statement_timeout: Duration,
-    history_rows: u32,
-    password: Option<PasswordSource>,
-}
-
-impl Default for PostgresOptions {
-    /// The schema `lockhouse`, one slot, a second for a statement, and 100,000 rows of history.
-    fn default() -> Self {
-        Self {
-            schema: "lockhouse".into(),
-            slots: 1,
-            statement_timeout: Duration::from_secs(1),
-            history_rows: HISTORY_ROWS,
-            password: None,
-        }
-    }
-}
-
-impl PostgresOptions {
-    /// The schema whose tables are used. It is made where it is missing.
-    #[must_use]
-    pub fn schema(mut self, name: impl Into<String>) -> Self {
-        self.schema = name.into();
-        self
-    }
-
-    /// How many slots there are, from 1 to 4096: fixed when the tables are made.
-    #[must_use]
-    pub fn slots(mut self, count: u16) -> Self {
-        self.slots = count;
-        self
-    }
-
-    /// How long a statement may take, from a millisecond to an hour, before its outcome counts as unknown. No
-    /// statement waits longer for the lock of a row.
-    #[must_use]
-    pub fn statement_timeout(mut self, limit: Duration) -> Self {
-        self.statement_timeout = limit;
-        self
-    }
-
-    /// How many rows of history are retained at least, of all slots together; now and then the older ones are
-    /// deleted.
-    #[must_use]
-    pub fn history_rows(mut self, count: u32) -> Self {
-        self.history_rows = count;
-        self
-    }
-
-    /// A file with the password, and nothing else but the end of its line, which is read for each connection.
-    /// A password in the address counts more.
-    #[must_use]
-    pub fn password_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.password = Some(PasswordSource::File(path.into()));
-        self
-    }
-
-    /// A file of passwords for several servers, as libpq has it in
-    /// [`PGPASSFILE`](https://www.postgresql.org/docs/current/libpq-pgpass.html), in place of a
-    /// [`password_file`](Self::password_file).
-    #[must_use]
-    pub fn passfile(mut self, path: impl Into<PathBuf>) -> Self {
-        self.password = Some(PasswordSource::PassFile(path.into()));
-        self
-    }
-
-    fn check(&self) -> Result<(), PostgresOpenError> {
-        let wrong = |option, value: String, rule| {
-            Err(PostgresOpenError::Option { option, value: value.into(), rule })
-        };
-        // More bytes would be cut off, which may make two names one.
-        if self.schema.is_empty() || self.schema.len() > 63 || self.schema.contains('\0') {
-            return wrong("schema", format!("{:?}", self.schema), "a name of 1 to 63 bytes without U+0000");
-        }
-        if self.schema.starts_with("pg_") || matches!(self.schema.as_str(), "information_schema" | "public") {
-            return wrong("schema", format!("{:?}", self.schema), "a schema of its own");
-        }
-        if self.slots == 0 || self.slots > MOST_SLOTS {
-            return wrong("slots", self.slots.to_string(), "from 1 to 4096");
-        }
-        let limit = self.statement_timeout;
-        if limit < Duration::from_millis(1) || limit > Duration::from_secs(3600) {
-            return wrong("statement_timeout", format!("{limit:?}"), "from 1 ms to 1 h");
-        }
-        Ok(())
-    }
-}
-
 impl PostgresStore {
+    /// Whether an address can be read, as [`open`](Self::open) has it. Nothing is connected to.
+    ///
+    /// # Errors
+    ///
+    /// [`PostgresOpenError::Address`].
+    pub fn check_address(address: &str) -> Result<(), PostgresOpenError> {
+        DatabaseAddress::of(address).map(drop)
+    }
+
     /// Opens the store at an address like `postgres://USER@HOST:PORT/DATABASE`, or `host=… user=…`, as in
     /// libpq. The tables are made where they are missing, or taken to the present version, in one
     /// transaction.
@@ -255,6 +163,16 @@ impl PostgresStore {
     ///
     /// Cancel safe.
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
+        Self::open_after(address, options, Generation::default()).await
+    }
+
+    /// As [`open`](Self::open), in a process that has seen a server before: one that this has replaced is
+    /// left.
+    async fn open_after(
+        address: &str,
+        options: PostgresOptions,
+        seen: Generation,
+    ) -> Result<Self, PostgresOpenError> {
         options.check()?;
         let PostgresOptions { schema, slots, statement_timeout: limit, history_rows, password } = options;
         let DatabaseAddress { servers: mut configs, security } = DatabaseAddress::of(address)?;
@@ -274,10 +192,8 @@ impl PostgresStore {
             why: error.to_string().into(),
         })?;
         let quoted = schema::quoted(&schema);
-        let client = looks.client(limit.max(CONNECT_LIMIT)).await;
-        let client = client.map_err(|why| PostgresOpenError::Away { place: place.clone(), why })?;
-        let (generation, waits_for_standby) =
-            Setup { place: &place, schema: &schema, slots, key: &key }.run(client).await?;
+        let setup = Setup { place: &place, schema: &schema, slots, key: &key, seen };
+        let (generation, waits_for_standby) = setup.of_servers(&mut looks, limit.max(CONNECT_LIMIT)).await?;
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
         let another = || Mutex::new(LazyConnection::new(servers.clone(), place.clone()));
         let (commits, loads) = (another(), another());

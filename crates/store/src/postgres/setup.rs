@@ -7,7 +7,8 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::error::{PostgresOpenError, said};
+use super::connection::LazyConnection;
+use super::error::{PostgresOpenError, is_demoted, said};
 use super::generation::Generation;
 use super::schema;
 use crate::SecretKey;
@@ -24,16 +25,35 @@ pub(crate) struct Setup<'a> {
     pub(crate) schema: &'a str,
     pub(crate) slots: u16,
     pub(crate) key: &'a SecretKey,
+    /// The server that the process has seen before, if any: one that this has replaced is refused.
+    pub(crate) seen: Generation,
 }
 
 impl Setup<'_> {
+    /// As [`run`](Self::run), with the first of the servers that no other one has replaced.
+    pub(crate) async fn of_servers(
+        &self,
+        connection: &mut LazyConnection,
+        limit: Duration,
+    ) -> Result<(Generation, bool), PostgresOpenError> {
+        let mut left = connection.servers();
+        loop {
+            left -= 1;
+            let client = connection.client(limit).await.map_err(|why| self.away(why))?;
+            match self.run(client).await {
+                Err(PostgresOpenError::Demoted { .. }) if left > 0 => connection.leave_server(),
+                other => return other,
+            }
+        }
+    }
+
     /// Also whether commits wait for a standby.
-    pub(crate) async fn run(&self, client: &mut Client) -> Result<(Generation, bool), PostgresOpenError> {
+    async fn run(&self, client: &mut Client) -> Result<(Generation, bool), PostgresOpenError> {
         let work = async {
             let waits_for_standby = self.check_server(client).await?;
             self.migrate(client).await.unwrap_or_else(|error| Err(self.failed(&error)))?;
             let quoted = schema::quoted(self.schema);
-            let row = Generation::ask(client, &quoted, LIMIT.as_millis() as i32 / 2).await;
+            let row = Generation::ask(client, &quoted, LIMIT.as_millis() as i32 / 2, self.seen).await;
             let row = row.map_err(|error| self.failed(&error))?;
             let generation = Generation::of(&row).map_err(|why| self.away(why.into()))?;
             Ok((generation, waits_for_standby))
@@ -115,6 +135,7 @@ impl Setup<'_> {
     fn failed(&self, error: &tokio_postgres::Error) -> PostgresOpenError {
         let (place, why) = (self.place.into(), said(error));
         match error.code() {
+            _ if is_demoted(error) => PostgresOpenError::Demoted { place, why },
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => PostgresOpenError::Rights { place, why },
             _ => PostgresOpenError::Away { place, why },
         }

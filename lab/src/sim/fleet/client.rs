@@ -62,7 +62,7 @@ enum RequestState {
 }
 
 /// The number of names that clients of one bucket want.
-const NAMES: usize = 2;
+const NAMES: usize = 3;
 
 impl Client {
     pub(super) fn new(number: usize, key: BucketKey, rate: u64, seed: u64) -> Self {

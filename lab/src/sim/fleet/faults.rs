@@ -2,7 +2,7 @@
 
 use lockhouse_store::Slot;
 
-use super::model::{Lane, Standby};
+use super::model::{Lane, Standby, Traffic};
 use super::node_process::{Ask, label};
 use super::process::SLOTS;
 use super::world::World;
@@ -26,9 +26,9 @@ impl World {
         let nth = self.random.below(self.places.len());
         let what = match self.random.below(if is_long { 40 } else { 100 }) {
             0..10 => self.pause(nth, ms),
-            10..25 => self.cut(nth, false, ms),
+            10..25 => self.cut(nth, &Traffic::ALL, ms),
             25..37 => self.fail_over(nth, ms),
-            37..40 => self.cut(nth, true, ms),
+            37..40 => self.cut_but_for_commits(nth, ms),
             40..48 => self.kill_process(nth, ms),
             48..55 => self.leave(nth),
             55..61 => self.database_goes_away(ms),
@@ -68,14 +68,21 @@ impl World {
         Some("node leaves")
     }
 
-    fn cut(&mut self, nth: usize, only_loads: bool, ms: u64) -> Option<&'static str> {
+    fn cut_but_for_commits(&mut self, nth: usize, ms: u64) -> Option<&'static str> {
+        let [_, loads, looks] = Traffic::ALL;
+        let which = [&[loads][..], &[looks], &[loads, looks]][self.random.below(3)];
+        self.cut(nth, which, ms)
+    }
+
+    fn cut(&mut self, nth: usize, which: &[Traffic], ms: u64) -> Option<&'static str> {
         self.shake(ms);
         if self.random.percent(25) {
             // A person takes it for dead before the others do.
             self.ends.push((self.now_ms + self.random.below(500) as u64, nth));
         }
-        self.database.cut(nth, only_loads, ms);
-        Some(if only_loads { "node is cut off for loads" } else { "node is cut off" })
+        self.database.cut(nth, which, ms);
+        let is_whole = which.len() == Traffic::ALL.len();
+        Some(if is_whole { "node is cut off" } else { "node is cut off but for commits" })
     }
 
     /// Perhaps the node is cut off once it has given a slot back, and before it knows that it has; or one
@@ -111,11 +118,15 @@ impl World {
         for (_, nth, ms) in due {
             self.judge.count("node is cut off while it gives back");
             self.judge.note(|| format!("node-{nth} is cut off while it gives back, {ms} ms"));
-            self.database.cut(nth, false, ms);
+            self.database.cut(nth, &Traffic::ALL, ms);
         }
         let due: Vec<_> = self.ends.extract_if(.., |(at_ms, _)| *at_ms <= now_ms).collect();
         for (_, nth) in due {
-            let what = if self.random.percent(50) { self.leave(nth) } else { self.delete_by_hand(nth) };
+            let what = match self.random.below(3) {
+                0 => self.leave(nth),
+                1 => self.delete_by_hand(nth),
+                _ => self.kill_process(nth, 300),
+            };
             if let Some(what) = what {
                 self.judge.count(what);
                 self.judge.note(|| format!("{what} after a move: node-{nth}"));
@@ -144,9 +155,9 @@ impl World {
         let mut stay = Vec::new();
         if self.random.percent(60) {
             for process in 0..self.places.len() {
-                for is_of_commits in [true, false] {
+                for traffic in Traffic::ALL {
                     if process == nth || self.random.percent(50) {
-                        stay.push(Lane { process, is_of_commits });
+                        stay.push(Lane { process, traffic });
                     }
                 }
             }

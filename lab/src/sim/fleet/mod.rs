@@ -47,7 +47,7 @@ pub(super) const EXPECTED: &[&str] = &[
     "granted",
     "locked by an owner",
     "node is cut off",
-    "node is cut off for loads",
+    "node is cut off but for commits",
     "node is cut off while it gives back",
     "node is deleted by hand",
     "node leaves",

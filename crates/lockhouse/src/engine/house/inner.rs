@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager};
@@ -39,7 +40,7 @@ pub(crate) struct Inner {
 /// The rest of the recovery from a crash.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    /// How many buckets recover.
+    /// How many buckets recover; those that have no records in the store count as one.
     count: AtomicUsize,
     /// Until when buckets recover that have no records in the store.
     of_new_until: Option<Instant>,
@@ -48,7 +49,7 @@ pub(crate) struct Recovery {
 impl Recovery {
     /// Of so many buckets, and of new ones until then.
     pub(crate) fn of(count: usize, of_new_until: Option<Instant>) -> Self {
-        Self { count: count.into(), of_new_until }
+        Self { count: (count + usize::from(of_new_until.is_some())).into(), of_new_until }
     }
 }
 
@@ -158,14 +159,26 @@ impl Inner {
 
     /// Every bucket of the store is back.
     pub(crate) fn has_restored(&self) {
-        if self.recovery.count.load(Ordering::Acquire) == 0 && self.recovery.of_new_until.is_none() {
+        if self.recovery.count.load(Ordering::Acquire) == 0 {
             self.recovery_completed();
         }
+    }
+
+    /// How long buckets still recover that have no records in the store; none if they never did.
+    pub(crate) fn recovery_of_new(&self) -> Option<Duration> {
+        let left_ms =
+            |until: Instant| until.as_millis().saturating_sub(self.environment.clock.now().as_millis());
+        self.recovery.of_new_until.map(|until| Duration::from_millis(left_ms(until)))
     }
 
     /// The recovery of that bucket is over.
     fn has_recovered(&self, bucket: &Arc<Shared>) {
         self.retain(bucket);
+        self.one_has_recovered();
+    }
+
+    /// One of those that count has recovered.
+    pub(crate) fn one_has_recovered(&self) {
         if self.recovery.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.recovery_completed();
         }

@@ -1,7 +1,7 @@
 //! How a house begins over a store, and how it ends.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockhouse_core::{Command, FencingToken, Instant, ReplayError};
@@ -19,7 +19,7 @@ use crate::engine::commit::slot_lease::SlotLease;
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
 use crate::engine::environment::Environment;
 use crate::engine::house::House;
-use crate::engine::house::inner::Recovery;
+use crate::engine::house::inner::{Inner, Recovery};
 use crate::engine::house::options::Options;
 use crate::engine::house::restore::{Damage, Restored, Restoring};
 use crate::engine::key::BucketKey;
@@ -212,6 +212,9 @@ impl House {
         house.inner.live_by(&options);
         buckets.into_iter().for_each(|bucket| house.inner.add(bucket));
         house.inner.has_restored();
+        if house.inner.recovery_of_new().is_some() {
+            spawn(end_recovery_of_new(Arc::downgrade(&house.inner)));
+        }
         pipeline.begin_with(first_writes).await.map_err(OpenError::Lost)?;
         let inner = Arc::downgrade(&house.inner);
         spawn(pipeline.run(move || {
@@ -331,6 +334,20 @@ impl House {
     /// The store, for operations that only it offers, such as a backup.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.inner.pipeline().map(|pipeline| pipeline.store())
+    }
+}
+
+/// Ends the recovery of buckets that have no records in the store, also if none came: it would be as long again
+/// at the next start.
+async fn end_recovery_of_new(house: Weak<Inner>) {
+    while let Some(inner) = house.upgrade()
+        && let Some(left) = inner.recovery_of_new()
+    {
+        if left.is_zero() {
+            return inner.one_has_recovered();
+        }
+        drop(inner);
+        sleep(left).await;
     }
 }
 

@@ -12,7 +12,9 @@ use crate::cli::exit::{Failure, USAGE};
 pub(crate) fn store_of(text: &str) -> Result<StoreChoice, Failure> {
     text.parse().map_err(|why: NoStore| match why {
         NoStore::HasPassword => Failure::new(USAGE, format_args!("--store: {why}")),
-        NoStore::Unknown => Failure::new(USAGE, format_args!("--store: {text:?}, but it {why}")),
+        NoStore::Unknown | NoStore::Address(_) => {
+            Failure::new(USAGE, format_args!("--store: {text:?}, but it {why}"))
+        }
     })
 }
 

@@ -133,7 +133,7 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     let authority = loaded.authority().map_err(|wrong| with_others(Error::Settings(vec![wrong])))?;
     let tls = Tls::load(&settings.tls).map_err(|wrong| with_others(wrong.into()))?;
     let listener = bind(&settings.listen, &authority).await?;
-    let limits = fit_open_files(settings.limits);
+    let limits = fit_open_files(settings.limits, settings.is_of_fleet());
     let mut config = Config { authority, tls: tls.clone(), limits, ..settings.config() };
     if config.cluster.advertise.is_none() {
         // Other nodes are on this machine, too, if no other address is named.

@@ -68,7 +68,7 @@ impl Reload {
             .map_err(|wrong| wrong.iter().map(SettingsProblem::to_string).collect::<Vec<_>>())?;
         let tls = Tls::load(&loaded.settings.tls).map_err(|error| vec![error.to_string()])?;
         let authority = loaded.authority().map_err(|problem| vec![problem.to_string()])?;
-        let limits = fit_open_files(loaded.settings.limits);
+        let limits = fit_open_files(loaded.settings.limits, loaded.settings.is_of_fleet());
         self.server.reload(authority, limits).map_err(|error| vec![error.to_string()])?;
         // From here on nothing fails.
         for key in loaded.changes_since(&self.started).filter(|key| !key.reloads) {

@@ -103,6 +103,13 @@ pub(crate) fn advise_with_key(response: Response) -> Response {
     }
 }
 
+/// Whether the response says that nothing has happened, as the store or the server does nothing at the moment:
+/// it says so of nothing that another server may have.
+pub(crate) fn is_refusal_of_all(response: &Response) -> bool {
+    let unwritten = response.extensions().get::<Unwritten>();
+    unwritten.is_some_and(|Unwritten(problem)| matches!(problem.code, Code::Unavailable | Code::Closing))
+}
+
 /// Writes the body of a problem that answers a request for this path. The `type` is relative to it, so that
 /// the reference leads to the explanation also behind a proxy that adds a prefix to all paths.
 pub(crate) fn write_problem(mut response: Response, path: &str) -> Response {

@@ -234,6 +234,18 @@ impl ClusterSettings {
                 wrong(key, &["cluster.slot_lease"], &rule);
             }
         }
+        // The answer to a commit may be lost, and then the next one has to be in time.
+        let (taken, limit) = (timing.idle_commit + 2 * statement, lease / 10 * 9);
+        if taken > limit {
+            let rule = format!(
+                "is too long: cluster.idle_commit ({}) and twice cluster.statement_timeout ({}) have to be at most nine tenths of cluster.slot_lease ({}), \
+                 or a node would fall silent with one answer that is lost",
+                show(timing.idle_commit),
+                show(2 * statement),
+                show(limit),
+            );
+            wrong("cluster.statement_timeout", &["cluster.idle_commit", "cluster.slot_lease"], &rule);
+        }
         if timing.poll > lease / 2 {
             let rule = format!("must be at most half of cluster.slot_lease, {}", show(lease));
             wrong("cluster.poll", &["cluster.slot_lease"], &rule);

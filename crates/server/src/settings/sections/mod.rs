@@ -62,6 +62,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether the server is to be a node of a fleet.
+    pub fn is_of_fleet(&self) -> bool {
+        matches!(self.store, StoreChoice::Postgres(_))
+    }
+
     /// All fields are read first, so that all faults are found.
     pub(super) fn read(table: &mut Table<'_>) -> Option<Self> {
         let listen = table.required("listen", text::listen);

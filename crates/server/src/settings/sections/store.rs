@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use lockhouse::store::{PostgresOpenError, PostgresStore};
+
 use crate::settings::secret::without_passwords;
 
 /// The choice of the store.
@@ -38,7 +40,7 @@ impl fmt::Debug for PostgresUrl {
 }
 
 /// A text that names no store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoStore {
     /// It is of no kind that there is.
     #[error(
@@ -50,6 +52,9 @@ pub enum NoStore {
         "must have no password in it: put it into a file for --store-password-file, or for PGPASSFILE as psql has it"
     )]
     HasPassword,
+    /// It cannot be read.
+    #[error("must be an address of PostgreSQL: {0}")]
+    Address(PostgresOpenError),
 }
 
 impl FromStr for StoreChoice {
@@ -63,10 +68,10 @@ impl FromStr for StoreChoice {
             }
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
                 if has_password(text) {
-                    Err(NoStore::HasPassword)
-                } else {
-                    Ok(Self::Postgres(PostgresUrl(text.to_owned())))
+                    return Err(NoStore::HasPassword);
                 }
+                PostgresStore::check_address(text).map_err(NoStore::Address)?;
+                Ok(Self::Postgres(PostgresUrl(text.to_owned())))
             }
             _ => Err(NoStore::Unknown),
         }

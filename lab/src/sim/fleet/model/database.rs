@@ -31,12 +31,27 @@ pub(crate) enum Standby {
     Synchronous,
 }
 
-/// A connection of a node: one is for commits, one for everything else.
+/// A connection of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lane {
     /// The process.
     pub(crate) process: usize,
-    pub(crate) is_of_commits: bool,
+    pub(crate) traffic: Traffic,
+}
+
+/// What a connection of a node is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Traffic {
+    /// Commits.
+    Commits,
+    /// Takes, and what a slot has.
+    Loads,
+    /// Polls and all else.
+    Looks,
+}
+
+impl Traffic {
+    pub(crate) const ALL: [Self; 3] = [Self::Commits, Self::Loads, Self::Looks];
 }
 
 struct State {
@@ -205,14 +220,11 @@ impl Database {
         state.away_until_ms = state.now_ms + ms;
     }
 
-    /// Nothing passes between a process and the database for so long; with `only_loads` commits do.
-    pub(crate) fn cut(&self, process: usize, only_loads: bool, ms: u64) {
+    /// Nothing passes over these connections of a process for so long.
+    pub(crate) fn cut(&self, process: usize, which: &[Traffic], ms: u64) {
         let mut state = self.0.lock();
         let until = state.now_ms + ms;
-        state.cut.insert(Lane { process, is_of_commits: false }, until);
-        if !only_loads {
-            state.cut.insert(Lane { process, is_of_commits: true }, until);
-        }
+        state.cut.extend(which.iter().map(|traffic| (Lane { process, traffic: *traffic }, until)));
     }
 
     /// The standby does not follow for so long.

@@ -11,7 +11,7 @@ use lockhouse_store::{
 };
 use parking_lot::Mutex;
 
-use super::database::{Database, Lane};
+use super::database::{Database, Lane, Traffic};
 use super::tables::{Committed, Demoted, KnownCommits, KnownSlot, TakeAnswer};
 
 /// The fleet, as one process has it.
@@ -38,15 +38,16 @@ struct Connections {
     process: usize,
     /// How long an answer is waited for.
     limit: Duration,
-    /// Held during a load.
+    /// Held during a load, and during all but loads and commits.
     loads: Arc<tokio::sync::Mutex<()>>,
+    looks: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl ModelFleet {
     pub(crate) fn new(database: &Arc<Database>, process: usize, slots: u16, limit: Duration) -> Self {
-        let (database, loads) = (database.clone(), Arc::default());
+        let (database, loads, looks) = (database.clone(), Arc::default(), Arc::default());
         let outside = Arc::new(Mutex::new(KnownCommits { generation: 1, ..KnownCommits::default() }));
-        Self { connections: Connections { database, process, limit, loads }, slots, outside }
+        Self { connections: Connections { database, process, limit, loads, looks }, slots, outside }
     }
 
     async fn join(&self, new: &NewNode) -> Result<Arc<dyn FleetStore>, JoinError> {
@@ -89,7 +90,7 @@ impl Fleet for ModelFleet {
 impl ModelStore {
     async fn commit_all(&self, batches: Vec<Arc<CommitBatch>>) -> (Vec<CommitOutcome>, NodeRenewal) {
         let (known, id) = (self.known.lock().of_batches(&batches), self.id);
-        let lane = self.connections.lane(true);
+        let lane = self.connections.lane(Traffic::Commits);
         let sent = batches.clone();
         let statement = self
             .connections
@@ -116,7 +117,7 @@ impl ModelStore {
         visit: &mut (dyn FnMut(RecoveredRow) + Send),
     ) -> Result<Opened, TakeError> {
         let Connections { database, loads, limit, .. } = &self.connections;
-        let (lane, _load) = (self.connections.lane(false), loads.lock().await);
+        let (lane, _load) = (self.connections.lane(Traffic::Loads), loads.lock().await);
         let seen = database.ask(lane, *limit, move |statement| statement.epoch_of(slot)).await;
         let seen = seen.ok_or_else(away)?;
         let (known, id) = (self.known.lock().clone(), self.id);
@@ -191,8 +192,8 @@ impl FleetStore for ModelStore {
 }
 
 impl Connections {
-    fn lane(&self, is_of_commits: bool) -> Lane {
-        Lane { process: self.process, is_of_commits }
+    fn lane(&self, traffic: Traffic) -> Lane {
+        Lane { process: self.process, traffic }
     }
 
     /// Slots first, so that a node that joins and takes a slot in between has a row.
@@ -202,13 +203,13 @@ impl Connections {
         Ok(FleetRows { nodes, slots })
     }
 
-    /// The answer over the connection for loads.
+    /// The answer over the connection for polls and the like.
     async fn ask<T: Send + 'static>(
         &self,
         statement: impl FnOnce(&mut super::tables::Statement<'_>) -> Result<T, Demoted> + Send + 'static,
     ) -> Result<T, JoinError> {
-        let _load = self.loads.lock().await;
-        match self.database.ask(self.lane(false), self.limit, statement).await {
+        let _look = self.looks.lock().await;
+        match self.database.ask(self.lane(Traffic::Looks), self.limit, statement).await {
             Some(Ok(answer)) => Ok(answer),
             None | Some(Err(Demoted)) => Err(away().into()),
         }

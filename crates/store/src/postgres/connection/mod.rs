@@ -1,5 +1,9 @@
 //! A connection that is made when it is needed, and again after it broke off.
 
+pub(crate) mod address;
+pub(crate) mod password;
+pub(crate) mod tls;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +19,10 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row, RowStream, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::address::{host_and_port, is_local};
 use super::error::{Trouble, is_demoted, said};
-use super::password::PasswordSource;
 use crate::StoreUnavailable;
+use address::{host_and_port, is_local};
+use password::PasswordSource;
 
 /// A parameter of a statement, with its type: such a statement needs no name and no round trip of its own.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -128,8 +132,13 @@ impl LazyConnection {
         self.connected(limit).await.map(|connected| &mut connected.client)
     }
 
+    /// How many servers there are.
+    pub(crate) fn servers(&self) -> usize {
+        self.servers.configs.len()
+    }
+
     /// Ends the connection; the next one is to the next server.
-    fn leave_server(&mut self) {
+    pub(crate) fn leave_server(&mut self) {
         self.connected = None;
         self.next = (self.next + 1) % self.servers.configs.len();
     }

@@ -12,7 +12,7 @@ use rustls_platform_verifier::Verifier;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::{Roots, Security};
-use super::error::PostgresOpenError;
+use crate::postgres::error::PostgresOpenError;
 
 /// The way to secure connections; none if they are never.
 pub(crate) fn connector(security: &Security) -> Result<Option<MakeRustlsConnect>, PostgresOpenError> {

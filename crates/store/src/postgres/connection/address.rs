@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use super::error::PostgresOpenError;
+use crate::postgres::error::PostgresOpenError;
 
 /// The servers of an address, any of which may be the one that can be written by now.
 #[derive(Debug)]
@@ -51,7 +51,8 @@ impl DatabaseAddress {
     /// password.
     pub(crate) fn of(address: &str) -> Result<Self, PostgresOpenError> {
         let Split { rest, mode, root } = split(address)?;
-        let mut config: Config = rest.parse().map_err(|_| wrong("the address cannot be read"))?;
+        let mut config: Config =
+            rest.parse().map_err(|_| wrong("it cannot be read, or has a parameter that is not known"))?;
         let (mode, security) = security(&config, mode.as_deref(), root.as_deref())?;
         config.ssl_mode(mode);
         let has_at = |text: &str| text.contains('@');
@@ -59,7 +60,7 @@ impl DatabaseAddress {
         if hosts.into_iter().any(|host| matches!(host, Host::Tcp(host) if has_at(host)))
             || config.get_dbname().is_some_and(has_at)
         {
-            return Err(wrong("the address has an @ too many; within a password it is written %40"));
+            return Err(wrong("it has an @ too many; within a password it is written %40"));
         }
         let servers = one_for_each_host(&config)?;
         Ok(Self { servers, security })

@@ -106,7 +106,7 @@ fn unescaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::postgres::address::DatabaseAddress;
+    use crate::postgres::connection::address::DatabaseAddress;
 
     fn server(address: &str) -> Config {
         DatabaseAddress::of(address).unwrap().servers.remove(0)
