@@ -23,12 +23,15 @@ pub(super) enum Kind {
     Partition,
     /// The database is started again, after a stop that was fast and after one that was immediate
     Restart,
+    /// The database fails over to a standby that lacks acknowledged commits
+    Failover,
     /// The disk of the database is full
     Disk,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 4] = [Self::Kill, Self::Partition, Self::Restart, Self::Disk];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Kill, Self::Partition, Self::Restart, Self::Failover, Self::Disk];
 }
 
 impl Kind {
@@ -49,6 +52,7 @@ impl fmt::Display for Kind {
             Self::Kill => "kill",
             Self::Partition => "partition",
             Self::Restart => "restart",
+            Self::Failover => "failover",
             Self::Disk => "disk",
         })
     }
@@ -74,6 +78,7 @@ impl Storm {
             Kind::Kill => self.kill_or_stop(),
             Kind::Partition => self.partition(),
             Kind::Restart => self.restart(),
+            Kind::Failover => self.fail_over(),
             Kind::Disk => self.full_disk(),
         }
     }

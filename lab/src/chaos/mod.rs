@@ -10,6 +10,7 @@
 //! ```
 
 mod databases;
+mod failover;
 mod faults;
 mod network;
 mod nodes;

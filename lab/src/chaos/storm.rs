@@ -37,7 +37,7 @@ pub(super) struct Storm {
     pub(super) fleet: Workers,
     pub(super) runtime: Runtime,
     pub(super) random: Random,
-    probes: Probes,
+    pub(super) probes: Probes,
     key: String,
     kinds: Vec<Kind>,
     seconds: u64,

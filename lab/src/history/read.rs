@@ -68,6 +68,19 @@ pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
         "serverStarted" => What::ServerStarted { epoch: fields.text("epoch")? },
         "serverKilled" => What::ServerKilled,
         "restored" => What::Restored { above: fields.number("above")? },
+        "failedOver" => {
+            let (from, until, above) =
+                (fields.number("from")?, fields.number("until")?, fields.number("above")?);
+            for (field, value, is_wrong, rule) in [
+                ("from", from, from > at, format!("must not be after at ({at})")),
+                ("until", until, until < at, format!("must not be before at ({at})")),
+            ] {
+                if is_wrong {
+                    return Err(Malformed::new(line, field, value.to_string(), rule));
+                }
+            }
+            What::FailedOver { from, until, above }
+        }
         "readout" => {
             let began = fields.number("began")?;
             if began > at {
@@ -81,7 +94,7 @@ pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
             What::Readout { bucket: fields.text("bucket")?, began, found: fields.found()? }
         }
         _ => {
-            return Err(fields.wrong("event", &kind, "must be invoke, answer, lost, clientEnded, clientKilled, serverStarted, serverKilled, restored or readout"));
+            return Err(fields.wrong("event", &kind, "must be invoke, answer, lost, clientEnded, clientKilled, serverStarted, serverKilled, restored, failedOver or readout"));
         }
     };
     fields.finish()?;
