@@ -1,9 +1,10 @@
 //! The lease clock.
 //!
-//! While deadlines exist, time is a tick that a task of the house moves on a few times per second, by at most
-//! 500 ms at once: a stalled process lengthens leases instead of breaking them. A tick ends only what was due
-//! at the tick before, so that all input that was waiting then has been handled. Without deadlines the lease
-//! clock is a coarse system clock.
+//! While deadlines exist, time is a tick that a task of the house moves on ten times per second, by at most
+//! the length of two ticks at once: a stalled process lengthens leases instead of breaking them. A tick ends
+//! only what was due at the tick before, so that all input that was waiting then has been handled. That also
+//! makes up for a system clock that leaps, by which time moves on by one tick too many. Without deadlines the
+//! lease clock is a coarse system clock.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -18,7 +19,7 @@ use crate::whole_millis::whole_millis;
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// The most that one tick adds, in milliseconds.
-const LONGEST_STEP_MS: u64 = 500;
+const LONGEST_STEP_MS: u64 = 2 * TICK.as_millis() as u64;
 
 /// How far calendar and system clock may drift apart before reported times show it.
 const CALENDAR_TOLERANCE_MS: u64 = 500;
