@@ -25,13 +25,15 @@ pub(super) enum Kind {
     Restart,
     /// The database fails over to a standby that lacks acknowledged commits
     Failover,
+    /// Clocks of nodes and workers are set wrong, or leap
+    Clocks,
     /// The disk of the database is full
     Disk,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Kill, Self::Partition, Self::Restart, Self::Failover, Self::Disk];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Kill, Self::Partition, Self::Restart, Self::Failover, Self::Clocks, Self::Disk];
 }
 
 impl Kind {
@@ -53,6 +55,7 @@ impl fmt::Display for Kind {
             Self::Partition => "partition",
             Self::Restart => "restart",
             Self::Failover => "failover",
+            Self::Clocks => "clocks",
             Self::Disk => "disk",
         })
     }
@@ -79,6 +82,7 @@ impl Storm {
             Kind::Partition => self.partition(),
             Kind::Restart => self.restart(),
             Kind::Failover => self.fail_over(),
+            Kind::Clocks => self.wrong_clocks(),
             Kind::Disk => self.full_disk(),
         }
     }

@@ -9,6 +9,7 @@
 //!              history ──▶ judge
 //! ```
 
+mod clocks;
 mod databases;
 mod failover;
 mod faults;

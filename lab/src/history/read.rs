@@ -81,6 +81,11 @@ pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
             }
             What::FailedOver { from, until, above }
         }
+        "clocksShifted" => What::ClocksShifted {
+            host: fields.text("host")?,
+            wall_ms: fields.signed("wallMs")?,
+            leap_ms: fields.number("leapMs")?,
+        },
         "readout" => {
             let began = fields.number("began")?;
             if began > at {
@@ -94,7 +99,7 @@ pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
             What::Readout { bucket: fields.text("bucket")?, began, found: fields.found()? }
         }
         _ => {
-            return Err(fields.wrong("event", &kind, "must be invoke, answer, lost, clientEnded, clientKilled, serverStarted, serverKilled, restored, failedOver or readout"));
+            return Err(fields.wrong("event", &kind, "must be invoke, answer, lost, clientEnded, clientKilled, serverStarted, serverKilled, restored, failedOver, clocksShifted or readout"));
         }
     };
     fields.finish()?;
@@ -234,6 +239,17 @@ impl<'a> Fields<'a> {
         }
     }
 
+    fn signed(&mut self, name: &str) -> Read<i64> {
+        let rule = "must be a whole number from -2^63 to 2^63 - 1";
+        let value = self.take(name, rule)?;
+        let wrong = |value: String| Malformed::new(self.line, name, value, rule);
+        match value {
+            Value::Number(number) => i64::try_from(number).map_err(|_| wrong(number.to_string())),
+            Value::Negative(number) => Ok(number),
+            other => Err(wrong(other.to_string())),
+        }
+    }
+
     fn token(&mut self, name: &str) -> Read<u64> {
         match self.number(name)? {
             token if (1..TOKEN_LIMIT).contains(&token) => Ok(token),
@@ -298,6 +314,7 @@ struct Object<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
 enum Value<'a> {
     Number(u64),
+    Negative(i64),
     Text(Cow<'a, str>),
     Flag(bool),
     List(Vec<Object<'a>>),
@@ -309,6 +326,7 @@ impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
+            Self::Negative(number) => number.fmt(f),
             Self::Text(text) => write!(f, "{:?}", shortened(text)),
             Self::Flag(flag) => flag.fmt(f),
             Self::List(list) => write!(f, "a list of {}", list.len()),
@@ -370,7 +388,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
             }
 
             fn visit_i64<E>(self, number: i64) -> Result<Value<'de>, E> {
-                Ok(Value::Other(number.to_string()))
+                Ok(Value::Negative(number))
             }
 
             fn visit_f64<E>(self, number: f64) -> Result<Value<'de>, E> {

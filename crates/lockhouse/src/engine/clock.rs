@@ -147,7 +147,11 @@ impl ManualClock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self::over(System::Since { origin: coarsetime::Instant::now(), calendar_ms: calendar_ms() })
+        let calendar_ms = calendar_ms();
+        // The leaps of before are no time that passes.
+        #[cfg(feature = "lab")]
+        let calendar_ms = calendar_ms - crate::lab_clocks::leap().as_millis() as u64;
+        Self::over(System::Since { origin: coarsetime::Instant::now(), calendar_ms })
     }
 
     pub(crate) fn manual(clock: ManualClock) -> Self {
@@ -240,7 +244,12 @@ impl Clock {
 
     fn system(&self) -> u64 {
         match &self.system {
-            System::Since { origin, calendar_ms } => calendar_ms + origin.elapsed().as_millis(),
+            System::Since { origin, calendar_ms } => {
+                let since = origin.elapsed().as_millis();
+                #[cfg(feature = "lab")]
+                let since = since + crate::lab_clocks::leap().as_millis() as u64;
+                calendar_ms + since
+            }
             System::Manual(clock) => clock.0.ms.load(Ordering::Acquire),
         }
     }
@@ -270,7 +279,10 @@ impl Clock {
 
 /// Milliseconds since 1970.
 fn calendar_ms() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+    let ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    #[cfg(feature = "lab")]
+    let ms = ms.saturating_add_signed(crate::lab_clocks::wall_ms());
+    ms
 }
 
 #[cfg(test)]
