@@ -49,3 +49,14 @@ fn the_commands_need_nothing_of_the_product() {
     let needed: Vec<_> = commands.iter().filter(|package| package.starts_with("lockhouse")).collect();
     assert!(needed.is_empty(), "`cargo xtask fix` must work while these do not compile: {needed:?}");
 }
+
+#[test]
+fn no_release_reads_clocks_that_a_file_sets_wrong() {
+    for with in [&[][..], &["--all-features"]] {
+        let server = [&["--package", "lockhouse-server", "--edges", "normal"][..], with].concat();
+        let library = |package: &&String| package.starts_with("lockhouse v");
+        let features = built(&server).iter().find(library).cloned().unwrap();
+        let has_lab = features.split(['[', ',', ']']).any(|feature| feature == "lab");
+        assert_eq!(has_lab, !with.is_empty(), "{features}");
+    }
+}

@@ -29,6 +29,8 @@ pub mod fleet;
 #[cfg(feature = "tower")]
 pub mod implicit;
 mod keyed_hash;
+#[cfg(feature = "lab")]
+mod lab_clocks;
 mod location;
 mod loss;
 mod moment;

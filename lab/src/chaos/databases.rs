@@ -47,6 +47,15 @@ impl Databases {
         self.servers[self.primary].as_mut().context("there is no primary")
     }
 
+    pub(super) fn standby(&mut self) -> Result<&mut Server> {
+        self.servers[1 - self.primary].as_mut().context("there is no standby")
+    }
+
+    /// The standby was promoted.
+    pub(super) fn standby_is_primary(&mut self) {
+        self.primary = 1 - self.primary;
+    }
+
     /// Stops the primary, fast (its sessions are ended first) or at once, and leaves its files.
     pub(super) fn stop_primary(&mut self, is_fast: bool) -> Result<()> {
         let primary = self.primary()?;

@@ -23,12 +23,17 @@ pub(super) enum Kind {
     Partition,
     /// The database is started again, after a stop that was fast and after one that was immediate
     Restart,
+    /// The database fails over to a standby that lacks acknowledged commits
+    Failover,
+    /// Clocks of nodes and workers are set wrong, or leap
+    Clocks,
     /// The disk of the database is full
     Disk,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 4] = [Self::Kill, Self::Partition, Self::Restart, Self::Disk];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Kill, Self::Partition, Self::Restart, Self::Failover, Self::Clocks, Self::Disk];
 }
 
 impl Kind {
@@ -49,6 +54,8 @@ impl fmt::Display for Kind {
             Self::Kill => "kill",
             Self::Partition => "partition",
             Self::Restart => "restart",
+            Self::Failover => "failover",
+            Self::Clocks => "clocks",
             Self::Disk => "disk",
         })
     }
@@ -74,6 +81,8 @@ impl Storm {
             Kind::Kill => self.kill_or_stop(),
             Kind::Partition => self.partition(),
             Kind::Restart => self.restart(),
+            Kind::Failover => self.fail_over(),
+            Kind::Clocks => self.wrong_clocks(),
             Kind::Disk => self.full_disk(),
         }
     }

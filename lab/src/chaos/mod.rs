@@ -9,7 +9,9 @@
 //!              history ──▶ judge
 //! ```
 
+mod clocks;
 mod databases;
+mod failover;
 mod faults;
 mod network;
 mod nodes;
@@ -47,10 +49,11 @@ Examples:
   cargo xtask chaos --kinds kill,partition --seconds 20 --history chaos.jsonl
   cargo xtask check-history chaos.jsonl
 
-It needs root on Linux, for the namespaces, and ip, mount and unshare. The last line is the verdict; exit 1 if any
-of its counts but the first two is not 0, exit 2 if the run could not be judged or did too little to prove anything.
-The seed repeats which faults come, not what the machine makes of them. With its end, however it ends, all that it
-has started is gone; a history that has breaches is kept, with the logs of the nodes, and its place is told.")]
+It needs root on Linux, for the namespaces, and ip, mount and unshare. The kind clocks needs a server that is built
+with the feature lab, as the one of this tree is. The last line is the verdict; exit 1 if any of its counts but the
+first two is not 0, exit 2 if the run could not be judged or did too little to prove anything. The seed repeats which
+faults come, not what the machine makes of them. With its end, however it ends, all that it has started is gone; a
+history that has breaches is kept, with the logs of the nodes, and its place is told.")]
 pub(crate) struct Args {
     /// How long at least; it goes on until each kind of fault has hit, at most four times as long
     #[arg(long, value_name = "S", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -87,6 +90,7 @@ const FOLDER: &str = "/run/chaos";
 /// Checks that the run is possible, and puts it into namespaces of its own.
 pub(crate) fn run(args: &Args) -> Verdict {
     setup::postgres()?;
+    setup::namespaces()?;
     may_make_namespaces()?;
     let binary = serving::binary(args.server.as_deref(), &tree::root()?)?;
     let folder = tempfile::Builder::new().prefix("lockhouse-chaos-").tempdir()?;

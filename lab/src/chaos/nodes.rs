@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use lockhouse_server::auth::NewKey;
 use rustix::process::Signal;
 
+use super::clocks;
 use super::network::{NODES, address, within};
 use super::places::SLOTS;
 use super::{FOLDER, LEASE, SLOT_LEASE};
@@ -63,7 +64,7 @@ impl Nodes {
         let [slot_lease, lease] = [SLOT_LEASE, LEASE].map(|length| format!("{}ms", length.as_millis()));
         command.args(["--slot-lease", &slot_lease, "--lease", &lease]);
         command.env("LOCKHOUSE_CLUSTER_SLOTS", SLOTS.to_string()).env("LOCKHOUSE_CLUSTER_PLAIN", "true");
-        command.current_dir(FOLDER);
+        command.env(clocks::VARIABLE, clocks::file(label)).current_dir(FOLDER);
         let log = self.folder.join(format!("node-{label}.log"));
         let log = File::options().create(true).append(true).open(log)?;
         let sender = self.sender.clone();

@@ -48,13 +48,7 @@ impl Probes {
     pub(super) async fn all_grant(&mut self) -> Result<()> {
         let mut probing = JoinSet::new();
         for (slot, bucket) in BASES.iter().enumerate() {
-            let probe = Probe {
-                client: format!("probe-{slot}"),
-                bucket: bucket.clone(),
-                op: self.last,
-                key: self.key.clone(),
-                journal: self.journal.clone(),
-            };
+            let probe = self.probe(format!("probe-{slot}"), bucket);
             probing.spawn(async move {
                 let granted = timeout(PATIENCE, probe.until_granted()).await;
                 granted.unwrap_or_else(|_| {
@@ -66,6 +60,18 @@ impl Probes {
             self.last = self.last.max(probed.context("a probe has panicked")??);
         }
         Ok(())
+    }
+
+    /// Waits until this bucket has granted both.
+    pub(super) async fn grants_in(&mut self, bucket: &str) -> Result<()> {
+        let probe = self.probe("probe".to_owned(), bucket);
+        self.last = timeout(PATIENCE, probe.until_granted()).await.context("a bucket does not grant")??;
+        Ok(())
+    }
+
+    fn probe(&self, client: String, bucket: &str) -> Probe {
+        let (bucket, key, journal) = (bucket.to_owned(), self.key.clone(), self.journal.clone());
+        Probe { client, bucket, op: self.last, key, journal }
     }
 }
 

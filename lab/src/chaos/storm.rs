@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use random::Random;
 use tokio::runtime::Runtime;
 
+use super::clocks::{self, Clocks};
 use super::databases::Databases;
 use super::faults::Kind;
 use super::network::{WORKERS, within};
@@ -37,7 +38,8 @@ pub(super) struct Storm {
     pub(super) fleet: Workers,
     pub(super) runtime: Runtime,
     pub(super) random: Random,
-    probes: Probes,
+    pub(super) clocks: Clocks,
+    pub(super) probes: Probes,
     key: String,
     kinds: Vec<Kind>,
     seconds: u64,
@@ -59,6 +61,7 @@ impl Storm {
         let guarded = postgres::Server::start_apart(&[]);
         runtime.block_on(async { Fence::connect(guarded.folder()).await?.make().await })?;
         let databases = Databases::start()?;
+        let clocks = Clocks::right()?;
         let nodes = Nodes::start(server, databases.store(), folder)?;
         journal.write_now(What::ServerStarted { epoch: "1".to_owned() });
         let key = std::fs::read_to_string(key_file())?;
@@ -82,6 +85,7 @@ impl Storm {
             fleet,
             runtime,
             random,
+            clocks,
             probes,
             key,
             kinds,
@@ -202,8 +206,10 @@ fn starting(fence: &Path) -> Starting {
     let program = std::env::current_exe().context("the program has no path");
     let spawn = move |place: usize, arguments: &[&str]| {
         let program = program.as_ref().map_err(|error| anyhow!("{error}"))?;
-        within(WORKERS[place % WORKERS.len()], || {
+        let host = WORKERS[place % WORKERS.len()];
+        within(host, || {
             let mut command = Command::new(program);
+            command.env(clocks::VARIABLE, clocks::file(host));
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
             command.spawn().context("cannot start a worker")
         })

@@ -57,8 +57,8 @@ impl Recorder {
         self.answer(op, refusal(reason));
     }
 
-    pub(crate) fn lost(&self, op: u64, deadline: Option<u64>) {
-        write(&Event { at: now(), what: What::Lost { client: self.client.clone(), op, deadline } });
+    pub(crate) fn lost_at(&self, at: u64, op: u64, deadline: Option<u64>) {
+        write(&Event { at, what: What::Lost { client: self.client.clone(), op, deadline } });
     }
 
     pub(crate) fn ended(self) {

@@ -1,5 +1,9 @@
 //! A client of Web Locks: requests of every kind, holds short and long, and each way to let go.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use lockhouse::remote::Connection;
@@ -145,20 +149,29 @@ impl WebClient<'_> {
             8..20 => self.random.below(20_000),
             _ => self.random.below(self.ground.ways.hold.as_micros() as usize),
         };
-        self.pass(op, &guard).await;
-        tokio::select! {
-            _ = guard.lost() => {}
-            () = tokio::time::sleep(Duration::from_micros(length as u64)) => {}
+        let mut watch = Watch::over(&guard);
+        watch.during(self.pass(op, &guard)).await;
+        let was_held = watch.lost_at.is_none();
+        let lost = tokio::select! {
+            (at, loss) = watch.lost() => Some((at, loss)),
+            () = tokio::time::sleep(Duration::from_micros(length as u64)) => None,
+        };
+        if let Some((at, loss)) = lost {
+            self.lost(op, was_held, at, self.deadline(loss, max_hold));
         }
         // A client that does not know of its loss would write as well: the resource decides.
-        self.pass(op, &guard).await;
+        watch.during(self.pass(op, &guard)).await;
+        if lost.is_some() {
+            return Ok(());
+        }
         // Taken before it is looked at, so that the lock was held then if it is held now.
         let at = now();
         if let Some(loss) = guard.loss() {
-            let deadline = can_pass_in_a_pause(loss, max_hold).then(|| self.ground.pulse.stopped_at());
-            self.recorder.lost(op, deadline.flatten());
+            let (known, _) = watch.lost().await;
+            self.lost(op, false, known, self.deadline(loss, max_hold));
             return Ok(());
         }
+        drop(watch);
         let release = self.recorder.invoke_at(at, &self.bucket, Invocation::Release { of: op });
         if let Some(agent) = leaving {
             *agent = self.connection.agent(self.recorder.client())?;
@@ -176,6 +189,21 @@ impl WebClient<'_> {
 }
 
 impl WebClient<'_> {
+    /// Writes down a loss that the client knew of at that instant: before anything else happened to it, or
+    /// with an event in between.
+    fn lost(&self, op: u64, is_next: bool, known: u64, deadline: Option<u64>) {
+        if is_next {
+            self.recorder.lost_at(known, op, deadline);
+        } else {
+            self.recorder.lost_at(now(), op, Some(deadline.map_or(known, |deadline| deadline.min(known))));
+        }
+    }
+
+    /// When its own deadline may have passed unnoticed.
+    fn deadline(&self, loss: Loss, max_hold: Option<Duration>) -> Option<u64> {
+        can_pass_in_a_pause(loss, max_hold).then(|| self.ground.pulse.stopped_at()).flatten()
+    }
+
     /// Passes the fence, if there is one.
     async fn pass(&mut self, op: u64, guard: &LockGuard) {
         let Some(fence) = &mut self.fence else { return };
@@ -204,6 +232,68 @@ impl Wish {
     }
 }
 
+/// Watches for the loss of a lock: the instant at which the program was woken for it counts, not the one at
+/// which it comes to that.
+struct Watch<'a> {
+    loss: Pin<Box<dyn Future<Output = (u64, Loss)> + 'a>>,
+    lost_at: Option<(u64, Loss)>,
+}
+
+impl<'a> Watch<'a> {
+    fn over(guard: &'a LockGuard) -> Self {
+        Self { loss: Box::pin(woken_for(guard.lost())), lost_at: None }
+    }
+
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    async fn lost(&mut self) -> (u64, Loss) {
+        match self.lost_at {
+            Some(lost) => lost,
+            None => *self.lost_at.insert(self.loss.as_mut().await),
+        }
+    }
+
+    /// Watches while something else is done, to its end.
+    async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.lost(), if self.lost_at.is_none() => {}
+                done = &mut work => return done,
+            }
+        }
+    }
+}
+
+/// What the future comes to, and the instant at which its task was woken for that.
+async fn woken_for<T>(future: impl Future<Output = T>) -> (u64, T) {
+    let mut future = pin!(future);
+    let mut last: Option<Arc<WakeTime>> = None;
+    poll_fn(|context| {
+        let next = Arc::new(WakeTime { task: context.waker().clone(), at: OnceLock::new() });
+        let before = last.replace(next.clone());
+        let done = future.as_mut().poll(&mut Context::from_waker(&next.into()));
+        let woken = before.and_then(|before| before.at.get().copied());
+        done.map(|done| (woken.unwrap_or_else(now), done))
+    })
+    .await
+}
+
+/// Wakes a task, and takes the time.
+struct WakeTime {
+    task: Waker,
+    at: OnceLock<u64>,
+}
+
+impl Wake for WakeTime {
+    fn wake(self: Arc<Self>) {
+        self.at.get_or_init(now);
+        self.task.wake_by_ref();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +305,19 @@ mod tests {
             assert!(!can_pass_in_a_pause(loss, None), "{loss:?}");
         }
         assert!(!can_pass_in_a_pause(Loss::Expired, Some(Duration::from_millis(50))));
+    }
+
+    #[tokio::test]
+    async fn the_instant_at_which_a_task_was_woken_is_before_what_ran_until_it_was_polled() {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let other = async {
+            sender.send("lost").unwrap();
+            let woken = now();
+            while now() < woken + 1_000_000 {}
+            woken
+        };
+        let ((at, what), woken) = tokio::join!(woken_for(receiver), other);
+        assert_eq!(what, Ok("lost"));
+        assert!(at <= woken, "{} ns later", at - woken);
     }
 }

@@ -5,7 +5,8 @@
 //! lines ──read──▶ events ──pair──▶ operations ──story, per name──▶ facts and sights ──▶ overlaps, keeping,
 //!                                      │                                                assignments
 //!                                      └──────────────────────────────────────────────▶ tokens, per bucket
-//! A restore of a backup begins a new stretch; all but tokens and web locks is judged within each.
+//! A restore of a backup or a failover begins a new stretch; all but tokens and web locks is judged within
+//! each. What outlives failovers is judged once more.
 //! ```
 //! docs/histories.md describes the format and the rules. No module here knows how lockhouse works inside.
 
@@ -109,11 +110,12 @@ fn judge_history(history: &History) -> anyhow::Result<Findings> {
     let mut breaches = Vec::new();
     tokens::judge(history, &reporter, &mut breaches);
     overlaps::fence::judge(history, &reporter, &mut breaches);
-    if history.restores.is_empty() {
+    if history.restores.is_empty() && history.failovers.is_empty() {
         judge_stretch(history, &reporter, &mut breaches);
     } else {
         history.stretches().iter().for_each(|stretch| judge_stretch(stretch, &reporter, &mut breaches));
-        // Web locks that are held over a restore are judged before and after it.
+        // Web locks that are held over a restore are judged before and after it, and others with what
+        // outlives a failover.
         let mut reported = HashSet::new();
         breaches.retain(|breach| reported.insert(breach.account.clone()));
     }

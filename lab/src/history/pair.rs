@@ -1,6 +1,7 @@
 //! From lines to operations: each invocation with its answer, and until when one without an answer may still
 //! have been done.
 
+mod failovers;
 mod stretches;
 
 use std::collections::HashMap;
@@ -8,6 +9,7 @@ use std::io::BufRead;
 
 use super::read::{self, Malformed};
 use super::record::{Completion, Event, Found, Gain, Invocation, Reason, What};
+use failovers::Failover;
 use stretches::Restore;
 
 /// An instant and its line in the history.
@@ -59,7 +61,7 @@ impl Op {
 }
 
 /// The state of a bucket as the server showed it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Readout {
     pub(crate) bucket: String,
     pub(crate) began: u64,
@@ -78,6 +80,8 @@ pub(crate) struct History {
     pub(crate) kills: Vec<u64>,
     /// The restores of backups, in order.
     pub(crate) restores: Vec<Restore>,
+    /// The failovers of the database, in order.
+    pub(crate) failovers: Vec<Failover>,
     pub(crate) events: usize,
     /// The number of answers that were durable acknowledgements.
     pub(crate) acknowledged: usize,
@@ -170,6 +174,12 @@ impl Reader {
                 self.history.restores.push(Restore { at: at.ns, above });
                 Ok(())
             }
+            What::FailedOver { from, until, above } => {
+                self.history.failovers.push(Failover { from, at: at.ns, until, above });
+                Ok(())
+            }
+            // Clients and servers have to do right by any clock.
+            What::ClocksShifted { .. } => Ok(()),
             What::Readout { bucket, began, found } => {
                 self.history.readouts.push(Readout { bucket, began, at, found });
                 Ok(())
@@ -296,6 +306,7 @@ impl Reader {
         self.check_lives()?;
         self.check_restores()?;
         self.check_owners()?;
+        self.history.failovers.sort_by_key(|failover| failover.at);
         let kills = self.server.iter().filter(|(_, started)| !started);
         self.history.kills = kills.map(|(at, _)| at.ns).collect();
         let mut history = self.history;

@@ -68,6 +68,24 @@ pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
         "serverStarted" => What::ServerStarted { epoch: fields.text("epoch")? },
         "serverKilled" => What::ServerKilled,
         "restored" => What::Restored { above: fields.number("above")? },
+        "failedOver" => {
+            let (from, until, above) =
+                (fields.number("from")?, fields.number("until")?, fields.number("above")?);
+            for (field, value, is_wrong, rule) in [
+                ("from", from, from > at, format!("must not be after at ({at})")),
+                ("until", until, until < at, format!("must not be before at ({at})")),
+            ] {
+                if is_wrong {
+                    return Err(Malformed::new(line, field, value.to_string(), rule));
+                }
+            }
+            What::FailedOver { from, until, above }
+        }
+        "clocksShifted" => What::ClocksShifted {
+            host: fields.text("host")?,
+            wall_ms: fields.signed("wallMs")?,
+            leap_ms: fields.number("leapMs")?,
+        },
         "readout" => {
             let began = fields.number("began")?;
             if began > at {
@@ -81,7 +99,7 @@ pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
             What::Readout { bucket: fields.text("bucket")?, began, found: fields.found()? }
         }
         _ => {
-            return Err(fields.wrong("event", &kind, "must be invoke, answer, lost, clientEnded, clientKilled, serverStarted, serverKilled, restored or readout"));
+            return Err(fields.wrong("event", &kind, "must be invoke, answer, lost, clientEnded, clientKilled, serverStarted, serverKilled, restored, failedOver, clocksShifted or readout"));
         }
     };
     fields.finish()?;
@@ -221,6 +239,17 @@ impl<'a> Fields<'a> {
         }
     }
 
+    fn signed(&mut self, name: &str) -> Read<i64> {
+        let rule = "must be a whole number from -2^63 to 2^63 - 1";
+        let value = self.take(name, rule)?;
+        let wrong = |value: String| Malformed::new(self.line, name, value, rule);
+        match value {
+            Value::Number(number) => i64::try_from(number).map_err(|_| wrong(number.to_string())),
+            Value::Negative(number) => Ok(number),
+            other => Err(wrong(other.to_string())),
+        }
+    }
+
     fn token(&mut self, name: &str) -> Read<u64> {
         match self.number(name)? {
             token if (1..TOKEN_LIMIT).contains(&token) => Ok(token),
@@ -285,6 +314,7 @@ struct Object<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
 enum Value<'a> {
     Number(u64),
+    Negative(i64),
     Text(Cow<'a, str>),
     Flag(bool),
     List(Vec<Object<'a>>),
@@ -296,6 +326,7 @@ impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
+            Self::Negative(number) => number.fmt(f),
             Self::Text(text) => write!(f, "{:?}", shortened(text)),
             Self::Flag(flag) => flag.fmt(f),
             Self::List(list) => write!(f, "a list of {}", list.len()),
@@ -357,7 +388,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
             }
 
             fn visit_i64<E>(self, number: i64) -> Result<Value<'de>, E> {
-                Ok(Value::Other(number.to_string()))
+                Ok(Value::Negative(number))
             }
 
             fn visit_f64<E>(self, number: f64) -> Result<Value<'de>, E> {

@@ -51,6 +51,13 @@ pub(crate) enum What {
     ServerKilled,
     /// A backup was put in the place of the server's database; the server goes on above this token.
     Restored { above: u64 },
+    /// The database failed over: a standby was promoted at this instant that lacks what was acknowledged
+    /// after `from`. The former primary takes nothing any more by then, and after `until` no server speaks of
+    /// its state. The servers go on above this token.
+    FailedOver { from: u64, until: u64, above: u64 },
+    /// The clocks of a process are wrong from now on: the wall clock is ahead so far, or behind if that is
+    /// negative, and those that never go back have leapt so far in all.
+    ClocksShifted { host: String, wall_ms: i64, leap_ms: u64 },
     /// The whole content of a bucket as the server reports it, read between `began` and the event itself
     /// while no other client sends a request.
     Readout { bucket: String, began: u64, found: Vec<Found> },

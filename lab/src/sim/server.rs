@@ -347,7 +347,7 @@ pub(crate) const STEP_MS: u64 = 25;
 const TICK_MS: u64 = 100;
 
 /// Ticks are less late than that, and so never as far apart as the longest time that one tick adds.
-const LATEST_TICK_MS: usize = 375;
+const LATEST_TICK_MS: usize = 75;
 
 /// After a deadline a lease ends with the second tick at the latest. Ticks come between two steps, and what
 /// was sent before the first step and what a tick ends is seen after the next.

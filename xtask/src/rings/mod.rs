@@ -68,6 +68,12 @@ pub(crate) const RINGS: &[Ring] = &[
         work: crash,
     },
     Ring {
+        name: "chaos",
+        shows: "three kinds of faults, chosen by the commit, in a fleet that real clients use",
+        usual_s: Some(75),
+        work: chaos,
+    },
+    Ring {
         name: "matrix",
         shows: "every route and frame with every kind of credential",
         usual_s: Some(60),
@@ -353,6 +359,14 @@ fn crash(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let binary = built_server(run)?;
     let binary = binary.to_str().context("the path of the server is no text")?;
     proof(run, "crash", "no_kill_loses_or_doubles_anything", &["--kills", "20", "--server", binary])
+}
+
+fn chaos(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let binary = built_server(run)?;
+    let binary = binary.to_str().context("the path of the server is no text")?;
+    let commit = tree::head(run.root)?;
+    let args = ["--seconds", "30", "--some", &commit, "--server", binary];
+    proof(run, "chaos", "no_fault_of_a_fleet_loses_or_doubles_anything", &args)
 }
 
 fn soak(run: &Run<'_>) -> Result<Vec<TestRun>> {

@@ -1,5 +1,5 @@
 //! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, PgBouncer,
-//! strace, valgrind.
+//! strace, valgrind, iproute2, util-linux.
 
 use std::fs;
 use std::path::Path;
@@ -15,11 +15,14 @@ const NODE_MAJOR: u32 = 20;
 
 /// Installs missing tools, or says how to.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    println!("── setup    Node, Chromium, PostgreSQL, PgBouncer, strace, valgrind, npm packages");
+    println!(
+        "── setup    Node, Chromium, PostgreSQL, PgBouncer, strace, valgrind, iproute2, util-linux, npm packages"
+    );
     browser(root)?;
     postgres()?;
     strace()?;
-    valgrind()
+    valgrind()?;
+    namespaces()
 }
 
 /// What the tests of the JavaScript client need.
@@ -87,6 +90,20 @@ fn valgrind() -> Result<()> {
         return Ok(());
     }
     install("valgrind", "the guard of the hot paths needs it", "valgrind")
+}
+
+/// Makes networks and mounts of its own for a fleet whose parts fail. There are none but for Linux.
+///
+/// # Errors
+///
+/// They are not there, and cannot be installed.
+pub fn namespaces() -> Result<()> {
+    for (program, package) in [("ip", "iproute2"), ("unshare", "util-linux"), ("mount", "mount")] {
+        if cfg!(target_os = "linux") && !shell::exists(program) {
+            install(program, "the networks of a fleet whose parts fail need it", package)?;
+        }
+    }
+    Ok(())
 }
 
 /// Installs a package of Debian, if this is Debian and we may.

@@ -1,9 +1,10 @@
 //! The lease clock.
 //!
-//! While deadlines exist, time is a tick that a task of the house moves on a few times per second, by at most
-//! 500 ms at once: a stalled process lengthens leases instead of breaking them. A tick ends only what was due
-//! at the tick before, so that all input that was waiting then has been handled. Without deadlines the lease
-//! clock is a coarse system clock.
+//! While deadlines exist, time is a tick that a task of the house moves on ten times per second, by at most
+//! the length of two ticks at once: a stalled process lengthens leases instead of breaking them. A tick ends
+//! only what was due at the tick before, so that all input that was waiting then has been handled. That also
+//! makes up for a system clock that leaps, by which time moves on by one tick too many. Without deadlines the
+//! lease clock is a coarse system clock.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -18,7 +19,7 @@ use crate::whole_millis::whole_millis;
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// The most that one tick adds, in milliseconds.
-const LONGEST_STEP_MS: u64 = 500;
+const LONGEST_STEP_MS: u64 = 2 * TICK.as_millis() as u64;
 
 /// How far calendar and system clock may drift apart before reported times show it.
 const CALENDAR_TOLERANCE_MS: u64 = 500;
@@ -146,7 +147,11 @@ impl ManualClock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self::over(System::Since { origin: coarsetime::Instant::now(), calendar_ms: calendar_ms() })
+        let calendar_ms = calendar_ms();
+        // The leaps of before are no time that passes.
+        #[cfg(feature = "lab")]
+        let calendar_ms = calendar_ms - crate::lab_clocks::leap().as_millis() as u64;
+        Self::over(System::Since { origin: coarsetime::Instant::now(), calendar_ms })
     }
 
     pub(crate) fn manual(clock: ManualClock) -> Self {
@@ -239,7 +244,12 @@ impl Clock {
 
     fn system(&self) -> u64 {
         match &self.system {
-            System::Since { origin, calendar_ms } => calendar_ms + origin.elapsed().as_millis(),
+            System::Since { origin, calendar_ms } => {
+                let since = origin.elapsed().as_millis();
+                #[cfg(feature = "lab")]
+                let since = since + crate::lab_clocks::leap().as_millis() as u64;
+                calendar_ms + since
+            }
             System::Manual(clock) => clock.0.ms.load(Ordering::Acquire),
         }
     }
@@ -269,7 +279,10 @@ impl Clock {
 
 /// Milliseconds since 1970.
 fn calendar_ms() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+    let ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    #[cfg(feature = "lab")]
+    let ms = ms.saturating_add_signed(crate::lab_clocks::wall_ms());
+    ms
 }
 
 #[cfg(test)]

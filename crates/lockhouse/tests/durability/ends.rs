@@ -274,6 +274,21 @@ async fn a_process_that_stands_still_lengthens_what_ends_by_time() {
     assert_eq!(owner.touch().await, Ok(false));
 }
 
+#[tokio::test]
+async fn a_clock_that_leaps_ends_nothing_early() {
+    let (clock, options) = manual();
+    let house = House::open(Arc::new(MemoryStore::new().unwrap()), options).await.unwrap();
+    for leap in 0..9 {
+        let owner = house.bucket("default").owners().open("Ada", Duration::from_secs(1)).await.unwrap();
+        for tick in 0..9 {
+            // The ticks come ten times in a second, whatever the clock says.
+            let by = if tick == leap { Duration::from_secs(10) } else { Duration::from_millis(100) };
+            clock.stand_still(by);
+        }
+        assert_eq!(owner.touch().await, Ok(true), "a leap before tick {leap}");
+    }
+}
+
 /// Whether the next start finds a clean stop.
 async fn is_clean(store: &MemoryStore) -> bool {
     store.reopen().take_slot(Slot::ONLY, WriterId(9), &mut |_| {}).await.unwrap().clean

@@ -1,6 +1,7 @@
 //! The planted histories of tests/histories: the good ones pass, and of the bad ones the verdict names what
 //! is wrong.
 
+mod failover;
 mod fence;
 mod mutate;
 mod naive;

@@ -271,15 +271,14 @@ async fn a_renewal_of_a_claim_that_waited_through_a_stall_is_in_time() {
     let world = World::new();
     world.join(60_000);
     let token = world.claim("seat", 1000);
-    world.tick_after(500);
-    world.tick_after(200);
+    (0..7).for_each(|_| world.tick_after(100));
     // With 300 ms left the process stands still, and the pending renewal comes to run before the ticker does.
     world.house.inner.environment.clock.advance(5000);
     let seat = NameBuf::new("seat").unwrap();
     world.port.submit(1, Command::RenewClaim { name: seat.as_name(), token: Some(token) });
     match world.notices().pop() {
         Some(Notice::Answer { outcome: Outcome::ClaimRenewed { expires }, .. }) => {
-            assert_eq!(expires.as_millis(), 700 + 500 + 1000);
+            assert_eq!(expires.as_millis(), 700 + 200 + 1000);
         }
         other => panic!("{other:?}"),
     }
@@ -316,8 +315,7 @@ async fn time_goes_on_for_others_while_a_crowd_ends_in_parts() {
     let world = World::new();
     let crowd: Vec<_> = (0..100).map(|_| world.join(1000)).collect();
     let (other, has_ended) = lonely(&world, "other".into(), 1250);
-    world.tick_after(500);
-    world.tick_after(500);
+    (0..10).for_each(|_| world.tick_after(100));
     let (mut ended, mut ticks, mut ticks_of_the_other) = (0, 0, None);
     // A tick of 100 ms, and only two parts between them.
     while ended < crowd.len() - 1 {
@@ -354,10 +352,10 @@ async fn a_tenant_with_many_crowds_has_no_more_turns_than_one_with_one() {
         bucket: bucket.to_string(),
         partition: format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{bucket}"),
     };
-    let loud: Vec<_> = (0..40).map(|bucket| lonely(&world, key("loud", bucket), 500).0).collect();
-    let (quiet, has_ended) = lonely(&world, key("quiet", 0), 500);
+    let loud: Vec<_> = (0..40).map(|bucket| lonely(&world, key("loud", bucket), 200).0).collect();
+    let (quiet, has_ended) = lonely(&world, key("quiet", 0), 200);
     for most in [usize::MAX, 0] {
-        world.house.inner.environment.clock.advance(500);
+        world.house.inner.environment.clock.advance(200);
         while world.house.inner.tick(most) == Ticked::InPart {}
     }
     let parts = (1..100).find(|_| {
@@ -375,15 +373,15 @@ async fn a_tick_over_many_buckets_lets_others_go_on_between_them() {
     let crowd: Vec<_> =
         (0..3 * BUCKETS_AT_ONCE).map(|bucket| world.house.bucket(&*bucket.to_string()).port(10)).collect();
     for port in &crowd {
-        port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(500) }));
+        port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(200) }));
     }
-    world.house.inner.environment.clock.advance(500);
+    world.house.inner.environment.clock.advance(200);
     let mut parts = 1;
     while world.house.inner.tick(usize::MAX) == Ticked::InPart {
         parts += 1;
     }
     assert_eq!(parts, 3);
-    world.house.inner.environment.clock.advance(500);
+    world.house.inner.environment.clock.advance(200);
     let mut ended = 0;
     for part in 1..=3 {
         world.house.inner.tick(usize::MAX);
@@ -464,11 +462,11 @@ async fn a_crowd_goes_on_until_the_heirs_have_been_granted_what_it_left() {
         let request = NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive));
         world.port.submit(1, Command::Request(request));
     };
-    names.iter().for_each(|name| request(world.join(500), *name));
+    names.iter().for_each(|name| request(world.join(200), *name));
     world.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: None }));
     let Some(Notice::Answer { outcome: Outcome::Joined(heir), .. }) = world.notices().pop() else { panic!() };
     names.iter().for_each(|name| request(heir, *name));
-    world.tick_after(500);
+    world.tick_after(200);
     world.notices();
     let grants = || {
         let notices = world.notices();
