@@ -30,6 +30,8 @@ pub(super) struct Client {
     connects_at_ms: u64,
     /// Nothing of it runs until then.
     pub(super) paused_until_ms: u64,
+    /// How many locks it wants at once.
+    most: usize,
     /// How often it gives a lock back, in thousandths of its turns.
     pub(super) gives_back: usize,
     /// How many locks it was granted.
@@ -61,8 +63,8 @@ enum RequestState {
     Held { token: FencingToken, ticket: Option<String>, due_ms: Option<u64> },
 }
 
-/// The number of names that clients of one bucket want.
-const NAMES: usize = 3;
+/// The number of names that clients of one bucket want: not always are all of them held.
+const NAMES: usize = 4;
 
 impl Client {
     pub(super) fn new(number: usize, key: BucketKey, rate: u64, seed: u64) -> Self {
@@ -79,6 +81,7 @@ impl Client {
             last_id: 0,
             connects_at_ms: 0,
             paused_until_ms: 0,
+            most: 1 + number % 2,
             gives_back: if number.is_multiple_of(2) { 2 } else { 15 },
             grants: 0,
         }
@@ -295,7 +298,7 @@ impl Client {
 
     /// Asks for names, writes with them, and gives them back.
     fn use_locks(&mut self, now_ms: u64, judge: &mut Judge) {
-        if self.session.is_some() && self.requests.len() < NAMES && self.random.percent(4) {
+        if self.session.is_some() && self.requests.len() < self.most && self.random.percent(4) {
             let name = self.random.below(NAMES);
             if self.requests.values().all(|request| request.name != name) {
                 judge.count("commands");

@@ -69,9 +69,8 @@ impl World {
     }
 
     fn cut_but_for_commits(&mut self, nth: usize, ms: u64) -> Option<&'static str> {
-        let [_, loads, looks] = Traffic::ALL;
-        let which = [&[loads][..], &[looks], &[loads, looks]][self.random.below(3)];
-        self.cut(nth, which, ms)
+        let which = [1..2, 2..3, 1..3][self.random.below(3)].clone();
+        self.cut(nth, &Traffic::ALL[which], ms)
     }
 
     fn cut(&mut self, nth: usize, which: &[Traffic], ms: u64) -> Option<&'static str> {
@@ -122,10 +121,13 @@ impl World {
         }
         let due: Vec<_> = self.ends.extract_if(.., |(at_ms, _)| *at_ms <= now_ms).collect();
         for (_, nth) in due {
-            let what = match self.random.below(3) {
+            let long_ms = self.times.slot_lease_ms + self.times.lease_ms + 500;
+            let what = match self.random.below(5) {
                 0 => self.leave(nth),
                 1 => self.delete_by_hand(nth),
-                _ => self.kill_process(nth, 300),
+                2 => self.kill_process(nth, 300),
+                // Its clients go on to rely on it, until others have taken what it had.
+                _ => self.cut(nth, &Traffic::ALL, long_ms),
             };
             if let Some(what) = what {
                 self.judge.count(what);

@@ -33,7 +33,7 @@ pub(super) struct World {
     asks: Vec<(u64, Ask)>,
     /// Nodes that are cut off then, and for how long.
     pub(super) cuts: Vec<(u64, usize, u64)>,
-    /// Nodes that leave then, or are deleted by hand.
+    /// Nodes that leave then, are deleted by hand, killed, or cut off for long.
     pub(super) ends: Vec<(u64, usize)>,
     /// Clients whose connections break off then.
     pub(super) breaks: Vec<(u64, usize)>,

@@ -337,8 +337,8 @@ impl House {
     }
 }
 
-/// Ends the recovery of buckets that have no records in the store, also if none came: it would be as long again
-/// at the next start.
+/// Ends the recovery of buckets that have no records in the store, also if none came: it would be as long
+/// again at the next start.
 async fn end_recovery_of_new(house: Weak<Inner>) {
     while let Some(inner) = house.upgrade()
         && let Some(left) = inner.recovery_of_new()

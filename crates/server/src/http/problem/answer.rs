@@ -103,8 +103,8 @@ pub(crate) fn advise_with_key(response: Response) -> Response {
     }
 }
 
-/// Whether the response says that nothing has happened, as the store or the server does nothing at the moment:
-/// it says so of nothing that another server may have.
+/// Whether the response says that nothing has happened, as the store or the server does nothing at the
+/// moment: it says so of nothing that another server may have.
 pub(crate) fn is_refusal_of_all(response: &Response) -> bool {
     let unwritten = response.extensions().get::<Unwritten>();
     unwritten.is_some_and(|Unwritten(problem)| matches!(problem.code, Code::Unavailable | Code::Closing))

@@ -51,6 +51,7 @@ pub(crate) enum Traffic {
 }
 
 impl Traffic {
+    /// Commits first.
     pub(crate) const ALL: [Self; 3] = [Self::Commits, Self::Loads, Self::Looks];
 }
 
