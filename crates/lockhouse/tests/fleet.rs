@@ -8,14 +8,14 @@ mod server;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use lockhouse::core::{Acquire, AgentId, Command, NewAgent, NewReclaim, NewRequest, Outcome};
 use lockhouse::fleet::{
     BucketPlace, FleetNode, NodeError, NodeOptions, NodePhase, NotReleased, Peers, Timing, owner_of,
 };
-use lockhouse::store::{JoinError, NodeRow, PostgresFleet, PostgresOptions, Slot};
-use lockhouse::{BucketKey, FencingToken, House, Mode, Name, Notice, Options, Port, StoreState};
+use lockhouse::store::{JoinError, NodeRow, PostgresFleet, PostgresOptions, Slot, token_floor};
+use lockhouse::{BucketKey, FencingToken, House, ManualClock, Mode, Name, Notice, Options, Port, StoreState};
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
 
@@ -568,4 +568,18 @@ async fn a_slot_that_cannot_be_served_keeps_no_other_from_moving() {
         |node: &FleetNode| node.view().slots.iter().find(|slot| slot.slot == broken).map(|slot| slot.state);
     poll_until(|| state(&a) == Some("unservable")).await;
     assert_eq!((a.why_not_ready(), state(&b)), (None, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fencing_tokens_go_by_the_clock_of_the_database_and_by_that_of_no_node() {
+    let (server, peers, clock) = (Server::start(&[]), InProcess::default(), ManualClock::new());
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    clock.set_calendar(days(3650).as_millis() as i64);
+    let options = NodeOptions::new("a", "").houses(Options::new().lease(LEASE).clock(&clock));
+    let a = peers.start_as(&server, options).await.unwrap();
+    settled(&[&a]).await;
+    let key = bucket_of(&a, Slot::new(0));
+    let claim = house(&a, &key).bucket(key).claims().claim("seat", "ada", LONG).await.unwrap();
+    let (token, now) = (claim.fencing_token().get(), SystemTime::now());
+    assert!(token > token_floor(now - days(1)) && token < token_floor(now + days(1)), "{token}");
 }

@@ -25,7 +25,9 @@ pub struct Opened {
     pub longest_lease_ms: u64,
     /// A ticket of an epoch before this one is void.
     pub tickets_since: u64,
-    /// No bucket may begin or go on with a token up to and including this one, whatever its tenant.
+    /// No bucket may begin or go on with a token up to and including this one, whatever its tenant. At a take
+    /// by a node of a fleet it is at least what the clock of the store says
+    /// ([`token_floor`](crate::token_floor)): the clocks of nodes say nothing of it.
     pub token_floor: u64,
     /// The web locks that were held at the last stop, if it left a list of them and no other take came since:
     /// exactly these may be reclaimed, and no bucket recovers.

@@ -22,8 +22,8 @@ pub(super) async fn run(fleet: &mut Fleet, length: Duration, slot_lease: Duratio
     let before = places(&fleet.view().await?)?;
     let buckets: Vec<String> = (0..BUCKETS).map(|number| format!("away-{number}")).collect();
     for bucket in &buckets {
-        let status = claim(fleet, bucket).await?;
-        ensure!(status == 201, "a claim is answered {status} before");
+        let (status, code) = claim(fleet, bucket).await?;
+        ensure!(status == 201, "a claim is answered {status} {code} before");
     }
     let url = fleet.nodes.nodes().next().context("there are nodes")?.url.clone();
     let agent = connect(&*url).bucket("away-locks").await?.agent("away")?;
@@ -44,14 +44,17 @@ pub(super) async fn run(fleet: &mut Fleet, length: Duration, slot_lease: Duratio
     let mut refused = 0_u32;
     let mut in_silence = 0_u32;
     while begun.elapsed() < length {
+        // Longer than the slot lease after the last commit every node is mute, and knows that the store is
+        // away.
+        let is_known = begun.elapsed() > 2 * slot_lease;
         for bucket in &buckets {
             match claim(fleet, bucket).await? {
-                503 | 504 => refused += 1,
-                status => bail!("a claim is answered {status} while the store is away"),
+                (503, code) if code == "unavailable" => refused += 1,
+                (503 | 504, _) if !is_known => refused += 1,
+                (status, code) => bail!("a claim is answered {status} {code} while the store is away"),
             }
         }
-        // Longer than the slot lease after the last commit every node is mute.
-        if begun.elapsed() > 2 * slot_lease {
+        if is_known {
             let asked = connect(&*url).bucket("away-locks").into_future();
             ensure!(timeout(REFUSAL, asked).await.is_err(), "a mute node has welcomed a client");
             in_silence += 1;
@@ -59,7 +62,7 @@ pub(super) async fn run(fleet: &mut Fleet, length: Duration, slot_lease: Duratio
     }
     fleet.nodes.start_database();
     let back = Instant::now();
-    while claim(fleet, &buckets[0]).await? != 201 {
+    while claim(fleet, &buckets[0]).await?.0 != 201 {
         ensure!(back.elapsed() < PATIENCE, "nothing can be claimed after the store is back");
         sleep(Duration::from_millis(20)).await;
     }
@@ -80,20 +83,21 @@ pub(super) async fn run(fleet: &mut Fleet, length: Duration, slot_lease: Duratio
     Ok(json!({"webLocks": granted, "claimsRefused": refused, "claimsAgainAfterMs": recovered}))
 }
 
-/// The status of a claim of a resource of its own.
-async fn claim(fleet: &Fleet, bucket: &str) -> Result<u16> {
+/// The status of a claim of a resource of its own, and the code of its refusal.
+async fn claim(fleet: &Fleet, bucket: &str) -> Result<(u16, String)> {
     let url = &fleet.nodes.nodes().last().context("there are nodes")?.url;
     let body = json!({"resource": format!("{:?}", Instant::now()), "claimant": "away"}).to_string();
     let claim = fleet.http.post(format!("{url}/v1/buckets/{bucket}/claims"));
     let answer = claim.header("content-type", "application/json").body(body).send().await?;
     let (status, text) = (answer.status().as_u16(), answer.text().await?);
+    let mut code = String::new();
     if status >= 400 {
         let problem: Value = serde_json::from_str(&text)?;
-        let code = problem["code"].as_str().unwrap_or_default();
+        problem["code"].as_str().unwrap_or_default().clone_into(&mut code);
         let codes = ["unavailable", "outcome_unknown", "moving"];
-        ensure!(codes.contains(&code), "a claim is answered {status} {code}");
+        ensure!(codes.contains(&&*code), "a claim is answered {status} {code}");
     }
-    Ok(status)
+    Ok((status, code))
 }
 
 /// The owner and the epoch of each slot.

@@ -23,6 +23,10 @@ pub(super) struct Client {
     is_welcomed: bool,
     /// When the present connection sent its hello.
     hello_ms: u64,
+    /// When the present connection has last brought anything, or was begun.
+    heard_ms: u64,
+    /// Whether it gives a connection up that brings nothing, and looks for another node.
+    notices_silence: bool,
     session: Option<Known>,
     /// By number.
     requests: BTreeMap<u64, Request>,
@@ -64,7 +68,7 @@ enum RequestState {
 }
 
 /// The number of names that clients of one bucket want: not always are all of them held.
-const NAMES: usize = 4;
+const NAMES: usize = 3;
 
 impl Client {
     pub(super) fn new(number: usize, key: BucketKey, rate: u64, seed: u64) -> Self {
@@ -76,6 +80,8 @@ impl Client {
             wire: None,
             is_welcomed: false,
             hello_ms: 0,
+            heard_ms: 0,
+            notices_silence: !number.is_multiple_of(3),
             session: None,
             requests: BTreeMap::new(),
             last_id: 0,
@@ -95,6 +101,7 @@ impl Client {
         let local_ms = self.local(now_ms);
         self.give_up_in_time(now_ms, judge);
         self.receive(now_ms, judge);
+        self.give_up_silence(now_ms, judge);
         self.use_locks(now_ms, judge);
         self.beliefs(local_ms)
     }
@@ -113,6 +120,7 @@ impl Client {
     pub(super) fn connect(&mut self, now_ms: u64, wire: &Arc<Wire>, judge: &mut Judge) {
         judge.count("connections");
         self.hello_ms = self.local(now_ms);
+        self.heard_ms = self.hello_ms;
         let resume = self
             .session
             .as_ref()
@@ -144,6 +152,17 @@ impl Client {
             _ => None,
         };
         self.requests.values().filter_map(believes).collect()
+    }
+
+    /// Three heartbeats without a ping: another node may have the bucket.
+    fn give_up_silence(&mut self, now_ms: u64, judge: &mut Judge) {
+        let Some(known) = self.session.as_ref().filter(|_| self.notices_silence) else { return };
+        if self.wire.is_some() && self.local(now_ms) > self.heard_ms + 3 * known.lease_ms / 10 {
+            judge.count("connections that were silent");
+            self.break_off();
+            self.wire = None;
+            self.waits(now_ms);
+        }
     }
 
     fn name_of(&self, name: usize) -> String {
@@ -183,7 +202,10 @@ impl Client {
                     self.wire = None;
                     self.waits(now_ms);
                 }
-                Input::Message(message) => self.message(now_ms, message, &wire, judge),
+                Input::Message(message) => {
+                    self.heard_ms = self.local(now_ms);
+                    self.message(now_ms, message, &wire, judge);
+                }
             }
         }
     }

@@ -90,7 +90,7 @@ impl World {
         if self.is_calm {
             return;
         }
-        if self.random.percent(20) {
+        if self.random.percent(30) {
             let (in_ms, ms) = (self.random.below(40) as u64, 500 + self.random.below(2500) as u64);
             self.cuts.push((self.now_ms + in_ms, nth, ms));
         }

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use crate::engine::absence::{AWAY, Absence, NameHasher};
 use crate::engine::bucket::shared::Shared;
+use crate::engine::clock::Clock;
 use crate::engine::commit::pipeline::{LastWrite, Pipeline, Stop};
 use crate::engine::commit::slot_lease::SlotLease;
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
@@ -21,6 +22,7 @@ use crate::engine::environment::Environment;
 use crate::engine::house::House;
 use crate::engine::house::inner::{Inner, Recovery};
 use crate::engine::house::options::Options;
+use crate::engine::house::registry::Marks;
 use crate::engine::house::restore::{Damage, Restored, Restoring};
 use crate::engine::key::BucketKey;
 use crate::engine::sync::spawn;
@@ -168,7 +170,8 @@ impl House {
         let writer = getrandom::u64().map_err(|error| OpenError::NoRandomness(error.to_string()))?;
         let writer = WriterId(writer);
         let clock = options.new_clock();
-        let mut restoring = Restoring::new(&clock, options.bounds.limits);
+        let marks = first_marks(&clock, tenure.is_some());
+        let mut restoring = Restoring::new(&clock, options.bounds.limits, marks);
         let mut opened = store.take_slot(slot, writer, &mut |row| restoring.take(row)).await?;
         let Restoring { mut buckets, mut marks, mark_rows, damage, .. } = restoring;
         // Until the take the former writer may have gone on.
@@ -335,6 +338,16 @@ impl House {
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.inner.pipeline().map(|pipeline| pipeline.store())
     }
+}
+
+/// The marks that count before any is known.
+fn first_marks(clock: &Clock, is_of_fleet: bool) -> Marks {
+    if is_of_fleet {
+        // All nodes go on above the clock of the database (`Opened::token_floor`): by their own clocks one
+        // could be ahead of what the tokens leap to after a failover.
+        return Marks::default();
+    }
+    Marks::at(clock.wall(clock.now()))
 }
 
 /// Ends the recovery of buckets that have no records in the store, also if none came: it would be as long

@@ -41,8 +41,9 @@ pub(super) struct Restoring<'a> {
 }
 
 impl<'a> Restoring<'a> {
-    pub(super) fn new(clock: &'a Clock, limits: Limits) -> Self {
-        let (buckets, marks) = (Vec::new(), Marks::at(clock.wall(clock.now())));
+    /// With the marks that count before any is known.
+    pub(super) fn new(clock: &'a Clock, limits: Limits, marks: Marks) -> Self {
+        let buckets = Vec::new();
         Self { clock, now: clock.now(), limits, buckets, marks, mark_rows: 0, damage: None }
     }
 

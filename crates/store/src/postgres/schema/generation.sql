@@ -68,6 +68,17 @@ BEGIN
 END
 $body$;
 
+-- The fencing tokens that count as given by now, whatever is known of the past: the rule of `token_floor` in
+-- `leap.rs`.
+CREATE FUNCTION {s}.floor_by_clock() RETURNS bigint LANGUAGE plpgsql AS $body$
+DECLARE
+    v_clock bigint := floor(extract(epoch FROM clock_timestamp()) * (1 << 20));
+BEGIN
+    -- A clock before 1970 or after 2106 says nothing.
+    RETURN CASE WHEN v_clock > 0 AND v_clock < 1::bigint << 52 THEN v_clock ELSE 0 END;
+END
+$body$;
+
 -- Draws a new generation, unless it is another one already than the one that was seen. All of this is as
 -- after the restore of a backup; besides, every slot is free, and the nodes that had them may grant for as long
 -- as their slot leases before the leases that they gave.

@@ -246,6 +246,9 @@ BEGIN
                     slot_lease_ms = coalesce(
                         (SELECT nodes.slot_lease_ms FROM nodes WHERE incarnation = the_node), 0),
                     ended = false, held = NULL, longest_lease_ms = 0,
+                    -- By the clock of the server, as a new generation leaps by that: nodes have clocks of their own.
+                    token_floor = CASE WHEN the_node IS NULL THEN slots.token_floor
+                        ELSE greatest(slots.token_floor, floor_by_clock()) END,
                     longest_lease_before_ms = greatest(slots.longest_lease_before_ms, slots.longest_lease_ms)
                 FROM fleet
                 WHERE slot = the_slot

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse_store::{
     CommitBatch, CommitOutcome, HeldList, HighestNumbers, NewNode, NodeId, NodeRow, Opened, RecoveredRow,
-    SecretKey, Slot, SlotRow, StoredSlot, Write, WriterId,
+    SecretKey, Slot, SlotRow, StoredSlot, Write, WriterId, token_floor,
 };
 use random::Random;
 
@@ -317,6 +317,9 @@ impl Statement<'_> {
         let slot_lease = self.tables.nodes.iter().find(|row| row.id == node).map(|row| row.slot_lease);
         let record = self.tables.slot(slot);
         let mut opened = record.stored.take(writer, SecretKey::new(KEY));
+        if self.plant != Some(Plant::NoLeap) {
+            opened.token_floor = opened.token_floor.max(token_floor(self.now));
+        }
         if self.plant == Some(Plant::ListServesTwice) {
             opened.held = record.last_list.clone();
         }
