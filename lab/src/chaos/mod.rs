@@ -148,6 +148,8 @@ pub(crate) fn run_apart(args: &Args) -> Verdict {
         std::process::exit(130);
     });
     let (folder, server) = args.folder.as_deref().zip(args.server.as_deref()).context("chaos starts it")?;
+    // Nodes are started in folders of their own.
+    let server = &std::path::absolute(server)?;
     network::run("mount", &["-t", "tmpfs", "-o", "mode=755", "chaos", "/run"])?;
     std::fs::create_dir_all(FOLDER)?;
     network::make()?;
