@@ -34,12 +34,18 @@ async fn store(address: &str) -> PostgresStore {
     PostgresStore::open(address, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-async fn join(store: PostgresStore, label: &str) -> PostgresStore {
+fn new_node(label: &str) -> NewNode {
     let address = format!("https://{label}.example").into();
-    store
-        .join(&NewNode { label: label.into(), address, slot_lease: SLOT_LEASE, secret_mark: [7; 32] })
-        .await
-        .unwrap()
+    NewNode { label: label.into(), address, slot_lease: SLOT_LEASE, secret_mark: [7; 32] }
+}
+
+async fn is_node(server: &Server, label: &str) -> bool {
+    let sql = "SELECT count(*) FROM lockhouse.nodes WHERE label = $1";
+    server.connect().await.query_one(sql, &[&label.as_bytes()]).await.unwrap().get::<_, i64>(0) == 1
+}
+
+async fn join(store: PostgresStore, label: &str) -> PostgresStore {
+    store.join(&new_node(label)).await.unwrap()
 }
 
 async fn joined(address: &str, label: &str) -> PostgresStore {
@@ -335,16 +341,7 @@ async fn a_node_joins_anew_past_a_demoted_primary_and_at_another_system() {
     let other = Server::start(&[]);
     let options = PostgresOptions::default().slots(SLOTS).statement_timeout(Duration::from_secs(10));
     let fleet = PostgresFleet::open(&address([&primary, &standby, &other]), options).await.unwrap();
-    let node = NewNode {
-        label: "a".into(),
-        address: "https://a.example".into(),
-        slot_lease: SLOT_LEASE,
-        secret_mark: [7; 32],
-    };
-    let is_node = async |server: &Server| {
-        let sql = "SELECT count(*) FROM lockhouse.nodes WHERE label = 'a'";
-        server.connect().await.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 1
-    };
+    let (node, is_node) = (new_node("a"), async |server: &Server| is_node(server, "a").await);
     let life = Fleet::join(&fleet, &node).await.unwrap();
     primary.stop();
     standby.promote().await;
@@ -364,6 +361,30 @@ async fn a_node_joins_anew_past_a_demoted_primary_and_at_another_system() {
     standby.stop();
     drop(Fleet::join(&fleet, &node).await.unwrap());
     assert!(is_node(&other).await);
+}
+
+/// A former primary whose standby was promoted answers what is asked, and confirms no join.
+#[tokio::test]
+async fn a_node_joins_past_a_primary_that_no_standby_follows() {
+    let mut primary = Server::start(&[]);
+    drop(joined(&address([&primary]), "a").await);
+    let standby = Server::standby_of(&primary);
+    standby.promote().await;
+    let set = "ALTER SYSTEM SET synchronous_standby_names = 'gone'";
+    primary.connect().await.batch_execute(set).await.unwrap();
+    primary.stop();
+    primary.start_again();
+
+    let options = PostgresOptions::default().slots(SLOTS).statement_timeout(Duration::from_secs(1));
+    let both = address([&primary, &standby]);
+    let fleet = PostgresFleet::open(&both, options.clone()).await.unwrap();
+    let b = Fleet::join(&fleet, &new_node("b")).await.unwrap();
+    assert!(is_node(&standby, "b").await);
+    b.leave().await.unwrap();
+    // So does another process whose former life both servers know.
+    let fleet = PostgresFleet::open(&both, options).await.unwrap();
+    drop(Fleet::join(&fleet, &new_node("a")).await.unwrap());
+    assert!(is_node(&standby, "a").await);
 }
 
 /// A server, and the ways to it.

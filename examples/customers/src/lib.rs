@@ -23,7 +23,7 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get, post};
 use lockhouse::implicit::{SessionOptions, Sessions};
-use lockhouse::store::SqliteStore;
+use lockhouse::store::{PostgresOptions, PostgresStore, SqliteStore, Store};
 use lockhouse::{Bucket, House, StoreState};
 
 use crate::commands::{call, edit, list, locks, merge, sign_in};
@@ -37,6 +37,8 @@ pub const COOKIE: &str = "customers-session";
 pub struct Options {
     /// The folder of its two databases.
     pub data: PathBuf,
+    /// The PostgreSQL that has the locks, in the schema `customers_locks`; else they are in the folder.
+    pub store: Option<String>,
     /// How long a session lasts without any request.
     pub session_timeout: Duration,
     /// How the locks are stored, and by which clock.
@@ -60,12 +62,18 @@ impl App {
     ///
     /// The obstacle, and its file.
     pub async fn open(options: &Options) -> anyhow::Result<Self> {
-        let Options { data, session_timeout, house } = options.clone();
+        let Options { data, store, session_timeout, house } = options.clone();
         std::fs::create_dir_all(&data).with_context(|| format!("--data {}", data.display()))?;
         let customers = data.join("customers.db");
         let database = Database::open(&customers).with_context(|| format!("{}", customers.display()))?;
-        let store = SqliteStore::open(data.join("customers-locks.db"))?;
-        let house = House::open(Arc::new(store), house).await?;
+        let store: Arc<dyn Store> = match store {
+            None => Arc::new(SqliteStore::open(data.join("customers-locks.db"))?),
+            Some(address) => {
+                let options = PostgresOptions::default().schema("customers_locks");
+                Arc::new(PostgresStore::open(&address, options).await.context("--store")?)
+            }
+        };
+        let house = House::open(store, house).await?;
         let serious = |error| tracing::error!("{error}");
         let of_sessions = SessionOptions::new(session_timeout, serious).cookie(COOKIE);
         let sessions = Sessions::new(house.bucket(BUCKET).owners(), of_sessions);

@@ -21,6 +21,9 @@ struct Args {
     /// The folder of customers.db and customers-locks.db, which are made if they are not there
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     data: PathBuf,
+    /// Keep the locks in this PostgreSQL, in the schema customers_locks, instead of in customers-locks.db
+    #[arg(long, value_name = "postgres://…")]
+    store: Option<String>,
     /// How long a session lasts without any request; its locks end with it
     #[arg(long, value_name = "TIME", default_value = "20m", value_parser = humantime::parse_duration)]
     session_timeout: Duration,
@@ -29,11 +32,11 @@ struct Args {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let Args { port, data, session_timeout } = Args::parse();
+    let Args { port, data, store, session_timeout } = Args::parse();
     // First, so that it is in place before the address is printed.
     let mut terminated = signal(SignalKind::terminate())?;
     let house = lockhouse::Options::new();
-    let app = App::open(&Options { data, session_timeout, house }).await?;
+    let app = App::open(&Options { data, store, session_timeout, house }).await?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address)
         .await

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use lockhouse::store::SqliteStore;
+use lockhouse::store::{PostgresOptions, PostgresStore, SqliteStore, Store};
 use lockhouse::{House, Options};
 use seats::{BoxOffice, Payments, serve};
 use tokio::net::TcpListener;
@@ -31,6 +31,10 @@ struct Args {
     /// The folder of the two database files, seats.db and payments.db; made if it is not there
     #[arg(long, value_name = "FOLDER", default_value = "seats-data")]
     data: PathBuf,
+
+    /// Keep the claims in this PostgreSQL, in the schema seats_locks, instead of in seats.db
+    #[arg(long, value_name = "postgres://…")]
+    store: Option<String>,
 }
 
 fn hold(text: &str) -> Result<Duration, String> {
@@ -61,8 +65,14 @@ async fn run(args: Args) -> anyhow::Result<()> {
     };
     let folder = &args.data;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let store = SqliteStore::open(folder.join("seats.db"))?;
-    let house = House::open(Arc::new(store), Options::new()).await?;
+    let store: Arc<dyn Store> = match &args.store {
+        None => Arc::new(SqliteStore::open(folder.join("seats.db"))?),
+        Some(address) => {
+            let options = PostgresOptions::default().schema("seats_locks");
+            Arc::new(PostgresStore::open(address, options).await.context("--store")?)
+        }
+    };
+    let house = House::open(store, Options::new()).await?;
     let payments = Payments::open(folder.join("payments.db")).context("payments.db")?;
     let office = BoxOffice::open(&house, payments, args.hold).await?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
@@ -71,7 +81,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     writeln!(io::stdout(), "listening http://{}", listener.local_addr()?)?;
     tokio::select! {
         served = serve(listener, office, stop) => served?,
-        end = house.ended() => anyhow::bail!("seats.db can no longer be written: {end:?}"),
+        end = house.ended() => anyhow::bail!("the claims can no longer be written: {end:?}"),
     }
     house.close().await;
     Ok(())

@@ -94,12 +94,13 @@ impl Committer {
     }
 
     /// Commits and renews until the node is declared dead. A commit that the store refuses renews nothing:
-    /// once the time for it is over the node renews without one, whatever houses ask for.
+    /// once the time for it is over the node renews without one, whatever houses ask for. One that renews
+    /// late is followed by theirs all the same.
     pub(super) async fn run(mut self) -> LifeEnd {
-        let mut due = Instant::now() + self.idle;
+        let (mut due, mut may_wait) = (Instant::now() + self.idle, true);
         loop {
             let mut asked = Vec::new();
-            if Instant::now() < due
+            if (may_wait || Instant::now() < due)
                 && let Ok(Some(first)) = timeout_at(due, self.asked.recv()).await
             {
                 asked.push(first);
@@ -107,9 +108,11 @@ impl Committer {
             }
             let (begun, is_renewal) = (Instant::now(), asked.is_empty());
             match self.commit(asked).await {
-                Ok(has_renewed) if has_renewed || is_renewal => due = begun + self.idle,
-                Ok(_) => {}
+                Ok(has_renewed) => may_wait = has_renewed || is_renewal,
                 Err(end) => return end,
+            }
+            if may_wait {
+                due = begun + self.idle;
             }
         }
     }

@@ -21,7 +21,7 @@ use super::membership::{Membership, Plan, Take};
 use super::node::{NodeError, NodeEvent, NodePhase, NotReleased, Peers};
 use super::options::NodeOptions;
 use super::slots::{SlotState, SlotTable};
-use crate::engine::commit::slot_lease::{NodeClock, SlotLease};
+use crate::engine::commit::slot_lease::{NodeClock, SlotLease, SteadyClock};
 use crate::engine::house::open::{FormerOwner, SlotTenure};
 use crate::{House, StoreState};
 
@@ -40,7 +40,7 @@ pub(super) struct Inner {
     pub(super) fleet: Arc<dyn Fleet>,
     peers: Arc<dyn Peers>,
     pub(super) options: NodeOptions,
-    clock: Arc<NodeClock>,
+    clock: Arc<SteadyClock>,
     pub(super) table: SlotTable,
     /// The rows that the last poll has found.
     pub(super) rows: watch::Sender<Arc<FleetRows>>,
@@ -84,12 +84,13 @@ impl Inner {
         peers: Arc<dyn Peers>,
         options: NodeOptions,
     ) -> Result<Arc<Self>, NodeError> {
-        let (clock, table) = (NodeClock::new(options.clock.as_ref()), SlotTable::new(fleet.slots()));
+        let clock = SteadyClock::begin(NodeClock::new(options.clock.as_ref()));
+        let table = SlotTable::new(fleet.slots());
         let inner = Arc::new(Self {
             fleet,
             peers,
             options,
-            clock: Arc::new(clock),
+            clock,
             table,
             rows: watch::Sender::new(Arc::default()),
             life: Mutex::default(),
@@ -135,6 +136,7 @@ impl Inner {
                 house.lose();
                 self.table.change(slot, self.clock.now(), |state| state.is_of(&house), SlotState::Away);
             }
+            self.table.forget(self.clock.now());
             match ended {
                 Ended::Dead => {
                     self.note(NodeEvent::Dead);
@@ -199,7 +201,7 @@ impl Inner {
             _ = store.leave().await;
             return Err(NodeError::OtherSecret { label, address });
         }
-        let lease = Arc::new(SlotLease::new(self.clock.clone(), slot_lease));
+        let lease = Arc::new(SlotLease::new(self.clock.system(), slot_lease));
         let (committer, of_slots) = Committer::new(store.clone(), lease.clone(), timing.idle_commit);
         let heard = committer.heard();
         let (is_ending, is_asking) = (watch::Sender::new(false), AtomicBool::new(false));
@@ -235,7 +237,11 @@ impl Inner {
             stillness.polled(sent, self.clock.now(), node.counter);
             has_stood_still = stillness.lasts() >= node.slot_lease;
             if has_stood_still {
-                self.fleet.bury(node.id, node.counter).await?;
+                match self.fleet.bury(node.id, node.counter).await {
+                    // The next poll goes to another server, or is not answered either.
+                    Err(JoinError::Unavailable(_)) => {}
+                    buried => _ = buried?,
+                }
             }
         }
     }
@@ -375,7 +381,7 @@ impl Inner {
     /// since that instant.
     async fn open(self: &Arc<Self>, life: &Arc<Life>, take: Take, since: Duration) {
         let Take { slot, epoch, wait, wait_if_restored } = take;
-        let former = FormerOwner { epoch, wait, wait_if_restored, since };
+        let former = FormerOwner { epoch, wait, wait_if_restored, since, clock: self.clock.clone() };
         let options = self.options.houses.clone();
         let opened = async {
             let turn = life.loading.clone().lock_owned().await;

@@ -11,7 +11,10 @@
 //! Every node has a counter in the store, which grows with all that it writes. A node whose counter stands
 //! still for its slot lease is declared dead by another one, in one write; its slots are free then. The
 //! former owner has fallen silent before that: it may speak for nine tenths of its slot lease after the
-//! sending of the last commit that was confirmed ([`SlotLease`]).
+//! sending of the last commit that was confirmed ([`SlotLease`]). Those that speak for it, such as the
+//! sessions of a server, ask the slot lease before each message. A guard of a web lock that an agent of this
+//! very process holds does not: it shows its loss only once the store answers. A program that has such agents
+//! in a fleet asks [`SlotLease::is_mute`] itself, or has the guarded resource check fencing tokens.
 //!
 //! A slot is given to the node that rendezvous hashing names. Free slots are taken, others are asked for: the
 //! owner closes the house of the slot, and leaves a list of the web locks that are held there, so that only

@@ -239,8 +239,9 @@ impl FleetNode {
     fn place_of(&self, slot: Slot) -> BucketPlace {
         match self.inner.table.get(slot) {
             SlotState::Serving(house, _) => BucketPlace::Here(house),
-            SlotState::Opening | SlotState::Closing(_) | SlotState::Unservable(_) => BucketPlace::Moving,
-            SlotState::Away => {
+            SlotState::Opening | SlotState::Closing(_) => BucketPlace::Moving,
+            // Another node may serve meanwhile what this one could not.
+            SlotState::Away | SlotState::Unservable(_) => {
                 let rows = self.inner.rows.borrow().clone();
                 let owner = rows.slots.get(usize::from(slot.get())).and_then(|row| row.owner);
                 let other = owner.filter(|owner| Some(*owner) != self.id());

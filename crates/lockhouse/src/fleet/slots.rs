@@ -106,6 +106,16 @@ impl SlotTable {
         slots.iter().enumerate().filter_map(house).collect()
     }
 
+    /// The end of a life: it has nothing to do with any slot that it does not serve, or give back.
+    pub(super) fn forget(&self, now: Duration) {
+        for entry in self.slots.lock().iter_mut() {
+            if matches!(entry.state, SlotState::Unservable(_)) {
+                *entry = Entry { state: SlotState::Away, since: now };
+            }
+        }
+        self.changes.send_replace(());
+    }
+
     /// Marked as changed with every state.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()

@@ -124,6 +124,21 @@ async fn after_a_clean_stop_nothing_recovers() {
     drop(agent.locks().request("n").if_available().await.unwrap());
 }
 
+/// As after a failover of the database that lost the first record of a bucket.
+#[tokio::test]
+async fn a_clock_that_leaps_does_not_end_the_recovery_of_buckets_that_come_anew() {
+    let (clock, options) = manual();
+    let gate = Gate::new();
+    let house = gate.house_with(options.lease(LEASE).always_recover(true)).await;
+    clock.stand_still(2 * LEASE);
+    let agent = house.bucket("new").agent("web").unwrap();
+    let mut asked = agent.locks().request("n").if_available().into_future();
+    assert!(poll(&mut asked).await.is_pending());
+    clock.advance(LEASE);
+    drop(asked.await.unwrap());
+    assert!(!house.waits_for_holders());
+}
+
 #[tokio::test]
 async fn where_nothing_is_known_of_the_past_every_bucket_recovers() {
     let (clock, options) = manual();

@@ -331,7 +331,7 @@ impl Session {
             }
             Verdict::Bye => Parting::Ended(self.close(close::NORMAL, "bye")),
             Verdict::Stop => Parting::Ended(self.close_for_now("shutdown")),
-            Verdict::Moved => Parting::Ended(self.close_for_now("moved")),
+            Verdict::Moved => Parting::Ended(self.close_for_now("moving")),
             Verdict::Unsupported => Parting::Detached(self.close(close::UNSUPPORTED, "binary message")),
             Verdict::Fatal(code, problem) => {
                 // The client's value is not repeated: it may be a secret in the wrong place.

@@ -3,6 +3,7 @@
 //! This node never begins a close. Where either side is gone, so is the other, as if the network had cut them
 //! off: the client comes again, and goes on with its session.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,7 +14,8 @@ use lockhouse::BucketKey;
 use lockhouse::fleet::BucketPlace;
 use lockhouse::store::{NodeRow, Slot};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
-use tokio::time::{Instant, timeout};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::bounds::{FAREWELL_TIMEOUT, HOP_CONNECT, MOVING_PATIENCE, RELAY_BYTES};
 use crate::cluster::{Cluster, HopCaller};
@@ -124,15 +126,17 @@ async fn relay(state: &AppState, connection: WebSocketConnection, mut far: Tokio
         }
         drop(read);
         let ((mut near_read, mut near_write), (mut far_read, mut far_write)) = (split(near), split(far));
+        let heard = Heard::now();
+        let mut up = Box::pin(pass(&mut near_read, &mut far_write, || {}));
+        let mut down = Box::pin(pass(&mut far_read, &mut near_write, || heard.again()));
         // The owner pings at each heartbeat, so that one which says nothing for a lease is gone, whether the
-        // network says so or not.
+        // network says so or not; as is a client that takes nothing for that long.
         let lease = Duration::from_millis(state.config.lease.as_millis());
-        let mut up = Box::pin(pass(&mut near_read, &mut far_write, Duration::MAX));
-        let mut down = Box::pin(pass(&mut far_read, &mut near_write, lease));
         // What the other side still has to say is of use to no client that is gone.
         let rest = tokio::select! {
             () = &mut up => timeout(FAREWELL_TIMEOUT, down).await,
             () = &mut down => timeout(FAREWELL_TIMEOUT, up).await,
+            () = heard.nothing_for(lease) => return,
         };
         _ = rest;
     };
@@ -143,12 +147,47 @@ async fn relay(state: &AppState, connection: WebSocketConnection, mut far: Tokio
     drop(places);
 }
 
-/// Copies until an end, or until nothing comes or goes for that long.
-async fn pass(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin), patience: Duration) {
+/// Copies until an end. All that comes or goes is noted.
+async fn pass(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin), note: impl Fn()) {
     let mut chunk = vec![0; RELAY_BYTES];
     // Whichever end it is, the connection is over.
-    while let Ok(Ok(length @ 1..)) = timeout(patience, from.read(&mut chunk)).await
-        && let Ok(Ok(())) = timeout(patience, to.write_all(&chunk[..length])).await
-    {}
+    while let Ok(length @ 1..) = from.read(&mut chunk).await {
+        note();
+        // Others read first what is there, so that a node is woken once for the messages of many clients.
+        yield_now().await;
+        if to.write_all(&chunk[..length]).await.is_err() {
+            break;
+        }
+        note();
+    }
     _ = timeout(FAREWELL_TIMEOUT, to.shutdown()).await;
+}
+
+/// When something came or went last. A timer for each message would cost more than its copy.
+struct Heard {
+    begun: Instant,
+    /// In milliseconds since then.
+    last: AtomicU64,
+}
+
+impl Heard {
+    fn now() -> Self {
+        Self { begun: Instant::now(), last: AtomicU64::new(0) }
+    }
+
+    fn again(&self) {
+        self.last.store(self.begun.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing has come or gone for that long.
+    async fn nothing_for(&self, patience: Duration) {
+        loop {
+            let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+            let until = self.begun + last + patience;
+            if Instant::now() >= until {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
 }

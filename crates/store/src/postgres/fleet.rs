@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -55,6 +56,11 @@ impl PostgresStore {
     ///
     /// As if the answer were lost.
     pub async fn join(mut self, node: &NewNode) -> Result<Self, JoinError> {
+        self.join_as(node).await?;
+        Ok(self)
+    }
+
+    async fn join_as(&mut self, node: &NewNode) -> Result<(), JoinError> {
         node.check()?;
         self.check()?;
         let away = |why: String| StoreUnavailable::Away { place: self.place.clone(), why: why.into() };
@@ -74,13 +80,13 @@ impl PostgresStore {
         let rows = self.ask(&self.fleet.join, &asked.params(&lock_ms, &further)).await?;
         let row = rows.first().ok_or_else(|| away("no answer to a join".to_owned()))?;
         let known = node_row(row).map_err(|why| self.damaged(why))?;
+        let generation = Generation::of(row).map_err(|why| self.damaged(why))?;
+        self.known.lock().learn(generation);
         if known.id != NodeId(id) {
             return Err(JoinError::LabelInUse(known));
         }
-        let generation = Generation::of(row).map_err(|why| self.damaged(why))?;
-        self.known.lock().learn(generation);
         self.node = Some(NodeId(id));
-        Ok(self)
+        Ok(())
     }
 
     /// The node that this process is, if it has joined.
@@ -199,6 +205,8 @@ pub struct PostgresFleet {
     first: Mutex<Option<PostgresStore>>,
     /// The store of the last life.
     last: Mutex<Option<Arc<PostgresStore>>>,
+    /// The place of the server at which the next store begins: behind one that did not confirm a join.
+    next_server: AtomicUsize,
 }
 
 impl PostgresFleet {
@@ -218,7 +226,8 @@ impl PostgresFleet {
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
         let outside = PostgresStore::open(address, options.clone()).await?;
         let first = Mutex::new(Some(PostgresStore::open(address, options.clone()).await?));
-        Ok(Self { address: address.into(), options, outside, first, last: Mutex::default() })
+        let (address, last, next_server) = (address.into(), Mutex::default(), AtomicUsize::new(0));
+        Ok(Self { address, options, outside, first, last, next_server })
     }
 
     /// As [`PostgresStore::waits_for_standby`].
@@ -226,37 +235,74 @@ impl PostgresFleet {
         self.outside.waits_for_standby()
     }
 
+    /// At the first server that confirms it: a former primary whose standby is gone answers what is asked,
+    /// and confirms nothing.
     async fn join(&self, node: &NewNode) -> Result<Arc<dyn FleetStore>, JoinError> {
-        let first = self.first.lock().take();
+        let mut left = self.outside.looks.lock().await.servers();
+        loop {
+            left -= 1;
+            let mut store = self.next_store().await?;
+            let joined = store.join_as(node).await;
+            self.next_server.store(store.looks.lock().await.next(), Ordering::Relaxed);
+            match joined {
+                Err(JoinError::Unavailable(_)) if left > 0 => {}
+                Err(JoinError::LabelInUse(former)) => {
+                    // This process has to declare the other one dead, at the same server, and perhaps in a
+                    // later generation than that in which it was opened.
+                    let seen = store.known.lock().generation();
+                    self.learn_of(seen).await?;
+                    return Err(JoinError::LabelInUse(former));
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    let store = Arc::new(store);
+                    *self.last.lock() = Some(store.clone());
+                    return Ok(store);
+                }
+            }
+        }
+    }
+
+    async fn next_store(&self) -> Result<PostgresStore, JoinError> {
+        if let Some(first) = self.first.lock().take() {
+            return Ok(first);
+        }
         let seen = self.last.lock().as_ref().map(|last| last.known.lock().generation());
         let seen = seen.unwrap_or_default();
         self.outside.known.lock().saw(seen.timeline);
-        let store = match first {
-            Some(first) => first,
-            None => {
-                let opened = PostgresStore::open_after(&self.address, self.options.clone(), seen).await;
-                opened.map_err(not_opened)?
-            }
-        };
-        let joined = store.join(node).await;
-        if let Err(JoinError::LabelInUse(_)) = joined {
-            // This process has to declare the other one dead, perhaps in a later generation than that in
-            // which it was opened.
-            self.outside.learn().await?;
-        }
-        let store = Arc::new(joined?);
-        *self.last.lock() = Some(store.clone());
-        Ok(store)
+        let begin = (self.next_server.load(Ordering::Relaxed), seen);
+        let opened = PostgresStore::open_after(&self.address, self.options.clone(), begin).await;
+        opened.map_err(|error| self.not_opened(error))
     }
-}
 
-/// Why a node cannot join whose process could open the store before.
-fn not_opened(error: PostgresOpenError) -> JoinError {
-    match error {
-        PostgresOpenError::Away { place, why } | PostgresOpenError::Demoted { place, why } => {
-            StoreUnavailable::Away { place, why }.into()
+    /// Why a node cannot join whose process could open the store before: for good only if the tables are for
+    /// others by now.
+    fn not_opened(&self, error: PostgresOpenError) -> JoinError {
+        match error {
+            PostgresOpenError::Newer { .. }
+            | PostgresOpenError::OtherSlots { .. }
+            | PostgresOpenError::NotOurs { .. } => JoinError::NotOpened(error.to_string().into()),
+            PostgresOpenError::Away { place, why } | PostgresOpenError::Demoted { place, why } => {
+                StoreUnavailable::Away { place, why }.into()
+            }
+            error => {
+                let (place, why) = (self.outside.place.clone(), error.to_string().into());
+                StoreUnavailable::Away { place, why }.into()
+            }
         }
-        error => JoinError::NotOpened(error.to_string().into()),
+    }
+
+    /// Learns the present generation outside, at a server that the one of this generation has not replaced.
+    async fn learn_of(&self, seen: Generation) -> Result<(), JoinError> {
+        self.outside.known.lock().saw(seen.timeline);
+        let mut left = self.outside.looks.lock().await.servers();
+        loop {
+            left -= 1;
+            match self.outside.learn().await {
+                Err(JoinError::Unavailable(_)) if left > 0 => {}
+                learned => return learned,
+            }
+        }
     }
 }
 

@@ -163,15 +163,15 @@ impl PostgresStore {
     ///
     /// Cancel safe.
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
-        Self::open_after(address, options, Generation::default()).await
+        Self::open_after(address, options, (0, Generation::default())).await
     }
 
-    /// As [`open`](Self::open), in a process that has seen a server before: one that this has replaced is
-    /// left.
+    /// As [`open`](Self::open), beginning with the server at that place, in a process that has seen a server
+    /// before: one that this has replaced is left.
     async fn open_after(
         address: &str,
         options: PostgresOptions,
-        seen: Generation,
+        (first, seen): (usize, Generation),
     ) -> Result<Self, PostgresOpenError> {
         options.check()?;
         let PostgresOptions { schema, slots, statement_timeout: limit, history_rows, password } = options;
@@ -186,7 +186,8 @@ impl PostgresStore {
         }
         let place: Box<str> = place_of(&configs, &schema).into();
         let servers = Servers { configs, tls, password };
-        let mut looks = LazyConnection::new(servers.clone(), place.clone());
+        let another = || LazyConnection::new(servers.clone(), place.clone(), first);
+        let mut looks = another();
         let key = SecretKey::random().map_err(|error| PostgresOpenError::Away {
             place: place.clone(),
             why: error.to_string().into(),
@@ -195,8 +196,7 @@ impl PostgresStore {
         let setup = Setup { place: &place, schema: &schema, slots, key: &key, seen };
         let (generation, waits_for_standby) = setup.of_servers(&mut looks, limit.max(CONNECT_LIMIT)).await?;
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
-        let another = || Mutex::new(LazyConnection::new(servers.clone(), place.clone()));
-        let (commits, loads) = (another(), another());
+        let (commits, loads) = (Mutex::new(another()), Mutex::new(another()));
         Ok(Self {
             place,
             limit,

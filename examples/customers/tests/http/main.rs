@@ -7,6 +7,8 @@ mod elsewhere;
 mod errors;
 mod merging;
 mod office;
+#[path = "../../../../tests/support/postgres.rs"]
+mod postgres;
 mod process;
 mod sessions;
 mod stale;

@@ -49,7 +49,7 @@ impl Office {
 
     async fn over(house: lockhouse::Options, session_timeout: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { data: folder.path().to_owned(), session_timeout, house };
+        let options = Options { data: folder.path().to_owned(), store: None, session_timeout, house };
         let app = App::open(&options).await.unwrap();
         Self { router: app.router(), app, folder }
     }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::office::typed;
+use crate::postgres;
 
 /// A running application, which ends with the test.
 struct Running {
@@ -15,7 +16,10 @@ struct Running {
 
 impl Running {
     fn start(data: &Path, timeout: &str) -> Self {
-        let mut command = command(data, timeout);
+        Self::run(command(data, timeout))
+    }
+
+    fn run(mut command: Command) -> Self {
         traces::leave_log(&mut command);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -87,7 +91,25 @@ impl Browser {
 #[tokio::test]
 async fn a_business_transaction_goes_on_after_a_kill_as_if_nothing_had_been() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Running::start(folder.path(), "20m");
+    goes_on_after_a_kill(|| command(folder.path(), "20m")).await;
+}
+
+#[tokio::test]
+async fn the_same_with_the_locks_in_postgresql() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), postgres::Server::start(&["fsync=off"]));
+    let folder_of_server = server.folder().to_str().unwrap().replace('/', "%2F");
+    let address = format!("postgres://postgres@{folder_of_server}/postgres");
+    goes_on_after_a_kill(|| {
+        let mut command = command(folder.path(), "20m");
+        command.args(["--store", &address]);
+        command
+    })
+    .await;
+    assert!(!folder.path().join("customers-locks.db").exists());
+}
+
+async fn goes_on_after_a_kill(command: impl Fn() -> Command) {
+    let first = Running::run(command());
     let (ada, bob) = (Browser::sign_in(&first, "Ada").await, Browser::sign_in(&first, "Bob").await);
     assert_eq!(ada.get(&first, "/customers/1/edit").await.0, 200);
     let since =
@@ -96,7 +118,7 @@ async fn a_business_transaction_goes_on_after_a_kill_as_if_nothing_had_been() {
     assert_eq!(status, 423);
     first.kill();
 
-    let second = Running::start(folder.path(), "20m");
+    let second = Running::run(command());
     let (status, refusal_after) = bob.get(&second, "/customers/1/edit").await;
     assert_eq!(status, 423, "the lock has outlived the process");
     assert_eq!(since(&refusal_after), since(&refusal));

@@ -3,6 +3,8 @@
 
 mod booking;
 mod live;
+#[path = "../../../../tests/support/postgres.rs"]
+mod postgres;
 mod process;
 mod security;
 mod stale;

@@ -1,11 +1,13 @@
 //! The state that outlives the process.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use lockhouse::Secret;
 use reqwest::StatusCode;
 
+use crate::postgres;
 use crate::theatre::{Browser, Theatre};
 
 /// The program itself, on a free port.
@@ -15,9 +17,10 @@ struct Program {
 }
 
 impl Program {
-    fn start(data: &std::path::Path) -> Self {
+    fn start(data: &Path, store: Option<&str>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_seats"));
         command.args(["--port", "0", "--hold", "10m", "--data"]).arg(data).stdout(Stdio::piped());
+        store.iter().for_each(|store| _ = command.args(["--store", store]));
         traces::leave_log(&mut command);
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -42,8 +45,20 @@ impl Drop for Program {
 
 #[tokio::test]
 async fn holds_payments_and_bookings_survive_a_kill() {
+    survive_a_kill(None).await;
+}
+
+#[tokio::test]
+async fn the_same_with_the_claims_in_postgresql() {
+    let server = postgres::Server::start(&["fsync=off"]);
+    let folder_of_server = server.folder().to_str().unwrap().replace('/', "%2F");
+    let address = format!("postgres://postgres@{folder_of_server}/postgres");
+    survive_a_kill(Some(&address)).await;
+}
+
+async fn survive_a_kill(store: Option<&str>) {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::start(folder.path());
+    let program = Program::start(folder.path(), store);
     let (ada, bob) = (Browser::new(&program.url, "Ada"), Browser::new(&program.url, "Bob"));
     ada.choose("C1").await.leads_to("/seats/C1");
     ada.pay("C1").await.leads_to("/seats/C1");
@@ -52,7 +67,7 @@ async fn holds_payments_and_bookings_survive_a_kill() {
     ada.choose("C3").await.leads_to("/seats/C3");
     program.kill();
 
-    let program = Program::start(folder.path());
+    let program = Program::start(folder.path(), store);
     let (ada, bob) = (ada.at(&program.url), bob.at(&program.url));
     assert_eq!(bob.sees("C1").await, "booked by Ada");
     assert_eq!(bob.sees("C2").await, "held for Ada");

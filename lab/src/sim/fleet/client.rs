@@ -34,6 +34,8 @@ pub(super) struct Client {
     connects_at_ms: u64,
     /// Nothing of it runs until then.
     pub(super) paused_until_ms: u64,
+    /// How many names of its bucket clients want.
+    names: usize,
     /// How many locks it wants at once.
     most: usize,
     /// How often it gives a lock back, in thousandths of its turns.
@@ -67,11 +69,8 @@ enum RequestState {
     Held { token: FencingToken, ticket: Option<String>, due_ms: Option<u64> },
 }
 
-/// The number of names that clients of one bucket want: not always are all of them held.
-const NAMES: usize = 3;
-
 impl Client {
-    pub(super) fn new(number: usize, key: BucketKey, rate: u64, seed: u64) -> Self {
+    pub(super) fn new(number: usize, key: BucketKey, names: usize, rate: u64, seed: u64) -> Self {
         Self {
             name: format!("client-{number}").into(),
             key,
@@ -87,6 +86,7 @@ impl Client {
             last_id: 0,
             connects_at_ms: 0,
             paused_until_ms: 0,
+            names,
             most: 1 + number % 2,
             gives_back: if number.is_multiple_of(2) { 2 } else { 15 },
             grants: 0,
@@ -321,7 +321,7 @@ impl Client {
     /// Asks for names, writes with them, and gives them back.
     fn use_locks(&mut self, now_ms: u64, judge: &mut Judge) {
         if self.session.is_some() && self.requests.len() < self.most && self.random.percent(4) {
-            let name = self.random.below(NAMES);
+            let name = self.random.below(self.names);
             if self.requests.values().all(|request| request.name != name) {
                 judge.count("commands");
                 self.request(now_ms, name);

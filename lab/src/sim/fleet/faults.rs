@@ -5,7 +5,7 @@ use lockhouse_store::Slot;
 use super::model::{Lane, Standby, Traffic};
 use super::node_process::{Ask, label};
 use super::process::SLOTS;
-use super::world::World;
+use super::world::{End, World};
 
 /// About two each second, where nothing is quiet.
 const FAULTS_PER_THOUSAND_STEPS: usize = 20;
@@ -77,16 +77,16 @@ impl World {
         self.shake(ms);
         if self.random.percent(25) {
             // A person takes it for dead before the others do.
-            self.ends.push((self.now_ms + self.random.below(500) as u64, nth));
+            self.ends.push((self.now_ms + self.random.below(500) as u64, End::Of(nth)));
         }
         self.database.cut(nth, which, ms);
         let is_whole = which.len() == Traffic::ALL.len();
         Some(if is_whole { "node is cut off" } else { "node is cut off but for commits" })
     }
 
-    /// Perhaps the node is cut off once it has given a slot back, and before it knows that it has; or one
-    /// ends soon after it has taken the slot.
-    pub(super) fn trouble_while_it_moves(&mut self, nth: usize) {
+    /// Perhaps the node is cut off once it has given a slot back, and before it knows that it has; or the one
+    /// that has taken the slot ends, soon or once it has granted what waited.
+    pub(super) fn trouble_while_it_moves(&mut self, nth: usize, slot: Slot) {
         if self.is_calm {
             return;
         }
@@ -94,9 +94,13 @@ impl World {
             let (in_ms, ms) = (self.random.below(40) as u64, 500 + self.random.below(2500) as u64);
             self.cuts.push((self.now_ms + in_ms, nth, ms));
         }
-        if self.random.percent(20) {
-            let in_ms = 200 + self.random.below(1200) as u64;
-            self.ends.push((self.now_ms + in_ms, self.random.below(self.places.len())));
+        if self.random.percent(30) {
+            let in_ms = 200 + self.random.below(1800) as u64;
+            let end = match self.random.percent(70) {
+                true => End::OfOwner(slot),
+                false => End::Of(self.random.below(self.places.len())),
+            };
+            self.ends.push((self.now_ms + in_ms, end));
         }
     }
 
@@ -120,14 +124,20 @@ impl World {
             self.database.cut(nth, &Traffic::ALL, ms);
         }
         let due: Vec<_> = self.ends.extract_if(.., |(at_ms, _)| *at_ms <= now_ms).collect();
-        for (_, nth) in due {
+        for (_, end) in due {
+            let Some(nth) = self.place_of(end) else { continue };
             let long_ms = self.times.slot_lease_ms + self.times.lease_ms + 500;
-            let what = match self.random.below(5) {
+            let what = match self.random.below(7) {
                 0 => self.leave(nth),
                 1 => self.delete_by_hand(nth),
                 2 => self.kill_process(nth, 300),
+                3 => self.cut(nth, &Traffic::ALL, long_ms),
                 // Its clients go on to rely on it, until others have taken what it had.
-                _ => self.cut(nth, &Traffic::ALL, long_ms),
+                _ => {
+                    self.quiet_until_ms = self.now_ms + long_ms;
+                    self.database.cut(nth, &Traffic::ALL, long_ms);
+                    Some("node is cut off")
+                }
             };
             if let Some(what) = what {
                 self.judge.count(what);
@@ -136,6 +146,15 @@ impl World {
         }
         let due: Vec<_> = self.breaks.extract_if(.., |(at_ms, _)| *at_ms <= now_ms).collect();
         due.into_iter().for_each(|(_, client)| self.clients[client].break_off());
+    }
+
+    fn place_of(&self, end: End) -> Option<usize> {
+        let slot = match end {
+            End::Of(nth) => return Some(nth),
+            End::OfOwner(slot) => slot,
+        };
+        let owner = self.database.look(|tables| tables.owner(slot))?;
+        (0..self.places.len()).find(|nth| *label(*nth) == *owner)
     }
 
     fn database_goes_away(&mut self, ms: u64) -> Option<&'static str> {
@@ -156,9 +175,11 @@ impl World {
         }
         let mut stay = Vec::new();
         if self.random.percent(60) {
+            // Often the others are all at the new server, and take what that node had.
+            let others = if self.random.percent(50) { 0 } else { 50 };
             for process in 0..self.places.len() {
                 for traffic in Traffic::ALL {
-                    if process == nth || self.random.percent(50) {
+                    if process == nth || self.random.percent(others) {
                         stay.push(Lane { process, traffic });
                     }
                 }
@@ -199,7 +220,7 @@ impl World {
         }
         let (answer, _) = tokio::sync::oneshot::channel();
         process.asked(Ask { label: label(nth).into(), slot, answer });
-        self.trouble_while_it_moves(nth);
+        self.trouble_while_it_moves(nth, slot);
         Some("slot is given back")
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lockhouse::BucketKey;
 use lockhouse::fleet::{BucketPlace, FleetNode, NodePhase};
+use lockhouse_store::Slot;
 use random::Random;
 
 use super::caller::Caller;
@@ -34,7 +35,7 @@ pub(super) struct World {
     /// Nodes that are cut off then, and for how long.
     pub(super) cuts: Vec<(u64, usize, u64)>,
     /// Nodes that leave then, are deleted by hand, killed, or cut off for long.
-    pub(super) ends: Vec<(u64, usize)>,
+    pub(super) ends: Vec<(u64, End)>,
     /// Clients whose connections break off then.
     pub(super) breaks: Vec<(u64, usize)>,
     /// Writes of clients, on their way to the guarded resource.
@@ -45,6 +46,14 @@ pub(super) struct World {
     /// Nothing further fails until then.
     pub(super) quiet_until_ms: u64,
     pub(super) is_calm: bool,
+}
+
+/// The node of which something becomes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    Of(usize),
+    /// The node that has that slot by then.
+    OfOwner(Slot),
 }
 
 /// Where a process runs, or will run again.
@@ -128,9 +137,11 @@ impl World {
         let mut places: Vec<Place> =
             (0..2 + random.below(2) as u64).map(|nth| place(&mut random, nth)).collect();
         places.iter_mut().for_each(|place| place.rate = rate(&mut random));
+        // Most of them are held at once, or many are free when a slot moves.
+        let names = [3, 6][random.below(2)];
         let clients = (0..6).map(|nth| {
             let key = keys[if nth < 4 { 0 } else { 1 }].clone();
-            Client::new(nth, key, rate(&mut random), random.next_u64())
+            Client::new(nth, key, names, rate(&mut random), random.next_u64())
         });
         let clients = clients.collect();
         let callers = (0..4).map(|nth| Caller::new(nth, keys[nth % 3].clone(), random.next_u64())).collect();
@@ -207,8 +218,9 @@ impl World {
             match nth.and_then(|nth| self.places[nth].process.as_ref()) {
                 Some(process) if now_ms < process.paused_until_ms => self.asks.push((now_ms + STEP_MS, ask)),
                 Some(process) => {
+                    let slot = ask.slot;
                     process.asked(ask);
-                    self.trouble_while_it_moves(nth.unwrap_or_default());
+                    self.trouble_while_it_moves(nth.unwrap_or_default(), slot);
                 }
                 None => {}
             }

@@ -16,7 +16,7 @@ use crate::engine::absence::{AWAY, Absence, NameHasher};
 use crate::engine::bucket::shared::Shared;
 use crate::engine::clock::Clock;
 use crate::engine::commit::pipeline::{LastWrite, Pipeline, Stop};
-use crate::engine::commit::slot_lease::SlotLease;
+use crate::engine::commit::slot_lease::{SlotLease, SteadyClock};
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
 use crate::engine::environment::Environment;
 use crate::engine::house::House;
@@ -82,7 +82,7 @@ pub(crate) struct SlotTenure {
 }
 
 /// The owner of a slot before a node took it, as the node knows of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FormerOwner {
     /// The epoch of the slot when it was decided to take it.
     pub(crate) epoch: u64,
@@ -90,8 +90,10 @@ pub(crate) struct FormerOwner {
     pub(crate) wait: Duration,
     /// The same, if a failover has freed the slot.
     pub(crate) wait_if_restored: Duration,
-    /// When it was decided to take the slot, on the clock of the slot lease.
+    /// When it was decided to take the slot.
     pub(crate) since: Duration,
+    /// The clock of that instant.
+    pub(crate) clock: Arc<SteadyClock>,
 }
 
 impl FormerOwner {
@@ -104,10 +106,10 @@ impl FormerOwner {
     /// Waits until the former owner is mute. To ensure correctness, nothing is granted and no lock reclaimed
     /// before: until then that owner may end the lease of a client that has come here, and may grant what it
     /// held.
-    async fn until_mute(self, lease: &SlotLease, wait: Duration, opened: &Opened) {
+    async fn until_mute(self, wait: Duration, opened: &Opened) {
         // After a failover nodes go on for as long as they may after their last commit on the former server.
         let wait = if opened.restored { wait.max(self.wait_if_restored) } else { wait };
-        sleep((self.since + wait).saturating_sub(lease.now())).await;
+        self.clock.until(self.since + wait).await;
     }
 }
 
@@ -192,7 +194,7 @@ impl House {
         if let Some(tenure) = tenure {
             drop(tenure.turn);
             wait = tenure.former.wait(&tenure.lease, opened.epoch);
-            tenure.former.until_mute(&tenure.lease, wait, &opened).await;
+            tenure.former.until_mute(wait, &opened).await;
             lease = Some(tenure.lease);
         }
         let recovery = Recovery::new(&mut opened, &mut buckets, now, &options, whole_millis(wait));
@@ -216,6 +218,7 @@ impl House {
         buckets.into_iter().for_each(|bucket| house.inner.add(bucket));
         house.inner.has_restored();
         if house.inner.recovery_of_new().is_some() {
+            house.inner.watch_recovery_of_new();
             spawn(end_recovery_of_new(Arc::downgrade(&house.inner)));
         }
         pipeline.begin_with(first_writes).await.map_err(OpenError::Lost)?;

@@ -13,6 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use lockhouse_core::Instant;
+use parking_lot::MutexGuard;
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::{Instant as TokioInstant, sleep_until};
@@ -118,6 +119,16 @@ impl Inner {
             return;
         }
         ticking.buckets.push(Arc::downgrade(bucket));
+        self.start(ticking, runtime);
+    }
+
+    /// Time moves on by ticks until buckets that come anew recover no longer, however the system's clock
+    /// leaps.
+    pub(super) fn watch_recovery_of_new(self: &Arc<Self>) {
+        self.start(self.ticking.lock(), Handle::try_current().ok());
+    }
+
+    fn start(self: &Arc<Self>, mut ticking: MutexGuard<'_, Ticking>, runtime: Option<Handle>) {
         let is_first = !std::mem::replace(&mut ticking.running, true);
         if is_first {
             self.environment.clock.start_ticking();
@@ -165,7 +176,7 @@ impl Inner {
         }
         let mut done = std::mem::take(&mut ticking.done);
         ticking.buckets.append(&mut done);
-        if ticking.buckets.is_empty() && ticking.crowds.is_empty() {
+        if ticking.buckets.is_empty() && ticking.crowds.is_empty() && !self.recovers_new_buckets() {
             self.stop(&mut ticking);
             return Ticked::NothingLeft;
         }

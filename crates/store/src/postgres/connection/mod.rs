@@ -61,8 +61,9 @@ impl Drop for Connected {
 }
 
 impl LazyConnection {
-    pub(crate) fn new(servers: Servers, place: Box<str>) -> Self {
-        Self { servers, next: 0, place, connected: None }
+    /// One that begins with the server at that place.
+    pub(crate) fn new(servers: Servers, place: Box<str>, first: usize) -> Self {
+        Self { servers, next: first, place, connected: None }
     }
 
     /// The rows of a statement, which has had all its effects then.
@@ -85,7 +86,11 @@ impl LazyConnection {
         let answer = timeout(limit, connected.client.query_typed(sql, params)).await;
         let is_warned = connected.warnings.load(Ordering::Acquire) != before;
         match answer {
-            Ok(Ok(_)) if is_warned => Ok(None),
+            Ok(Ok(_)) if is_warned => {
+                // Perhaps that it waits for a standby no longer.
+                self.leave_server();
+                Ok(None)
+            }
             Ok(Ok(rows)) => Ok(Some(rows)),
             Ok(Err(error)) => {
                 let trouble = Trouble::of(&self.place, &error);
@@ -130,6 +135,11 @@ impl LazyConnection {
     /// The client of the connection, which is made if there is none; else why it could not be.
     pub(crate) async fn client(&mut self, limit: Duration) -> Result<&mut Client, Box<str>> {
         self.connected(limit).await.map(|connected| &mut connected.client)
+    }
+
+    /// The place of the server that is tried next, or connected to.
+    pub(crate) fn next(&self) -> usize {
+        self.next
     }
 
     /// How many servers there are.

@@ -147,6 +147,12 @@ impl Tables {
         Arc::make_mut(&mut self.slots[usize::from(slot.get())])
     }
 
+    /// The label of the node that has the slot.
+    pub(crate) fn owner(&self, slot: Slot) -> Option<Box<str>> {
+        let owner = self.slots[usize::from(slot.get())].owner?;
+        self.nodes.iter().find(|row| row.id == owner).map(|row| row.label.clone())
+    }
+
     fn lives(&self, node: NodeId) -> bool {
         self.nodes.iter().any(|row| row.id == node)
     }
