@@ -168,6 +168,9 @@ pub(crate) const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long another node may take to say how it is.
 pub(crate) const NODE_STATE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Nodes of which it is remembered that they were not reached.
+pub(crate) const NODES_REMEMBERED: usize = 1024;
+
 /// Idle connections to each other node, and how long one may be idle: less than nodes keep them.
 pub(crate) const HOP_IDLE_CONNECTIONS: usize = 64;
 pub(crate) const HOP_IDLE: Duration = Duration::from_secs(5);

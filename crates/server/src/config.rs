@@ -7,10 +7,11 @@ use std::time::Duration;
 use lockhouse::{LockType, Options};
 
 use crate::auth::{Authority, BadSettings};
+use crate::cluster::ClusterSecret;
 use crate::settings::{
     ClusterSettings, Lease, LimitSettings, LoadedSettings, Origin, Settings, SettingsProblem,
 };
-use crate::tls::Tls;
+use crate::tls::{Tls, certificates};
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
@@ -98,7 +99,24 @@ impl LoadedSettings {
         problems.extend(
             Authority::check(&self.settings.auth).into_iter().map(|error| self.problem_of_auth(error)),
         );
+        problems.extend(self.check_files_of_fleet());
         problems
+    }
+
+    fn check_files_of_fleet(&self) -> Vec<SettingsProblem> {
+        let ClusterSettings { secret_file, ca, .. } = &self.settings.cluster;
+        let secret = secret_file.iter().filter_map(|file| ClusterSecret::read(file).err());
+        let ca = ca.iter().filter_map(|file| certificates("cluster.ca", file).err());
+        let password = self.settings.store_password_file.iter().filter_map(|file| {
+            let error = std::fs::read(file).err()?;
+            Some(format!("store_password_file: {} cannot be read: {error}", file.display()))
+        });
+        let faults = secret.chain(ca.map(|error| error.to_string())).chain(password);
+        let problem = |fault: String| {
+            let (key, rule) = fault.split_once(": ")?;
+            Some(SettingsProblem::of_value(key, self.tree.nearest(key), rule))
+        };
+        faults.filter_map(problem).collect()
     }
 
     fn problem_of_auth(&self, error: BadSettings) -> SettingsProblem {

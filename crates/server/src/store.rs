@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse::fleet::{FleetNode, NodeError, NodeEvent, NodeOptions};
 use lockhouse::store::{
-    DatabaseFile, Fatal, MemoryStore, PostgresFleet, PostgresOpenError, PostgresOptions, SqliteOpenError,
-    SqliteStore, Store,
+    DatabaseFile, Fatal, JoinError, MemoryStore, PostgresFleet, PostgresOpenError, PostgresOptions,
+    SqliteOpenError, SqliteStore, Store,
 };
 use lockhouse::{House, MemoryBudget, Options, StoreState};
 use tokio::sync::broadcast::error::RecvError;
@@ -86,7 +86,7 @@ pub enum OpenStoreError {
     #[error(transparent)]
     Postgres(#[from] PostgresOpenError),
     /// The server cannot be a node of the fleet.
-    #[error(transparent)]
+    #[error("{setting}{0}", setting = setting_of(.0))]
     Node(#[from] NodeError),
     /// A setting of the fleet cannot be used.
     #[error("{0}")]
@@ -102,6 +102,16 @@ pub enum OpenStoreError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     NoRandomness(String),
+}
+
+/// The setting that is at fault, if one is.
+fn setting_of(error: &NodeError) -> &'static str {
+    match error {
+        NodeError::Join(JoinError::LabelInUse(_)) => "cluster.node: ",
+        NodeError::AddressInUse { .. } => "cluster.advertise: ",
+        NodeError::OtherSecret { .. } => "cluster.secret_file: ",
+        NodeError::Join(_) => "",
+    }
 }
 
 impl StoreChoice {

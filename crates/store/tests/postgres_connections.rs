@@ -271,7 +271,7 @@ async fn a_password_comes_from_a_file_and_a_new_one_is_used_for_the_next_connect
     }
 
     for (options, rule) in [
-        (options(), "password missing"),
+        (options(), "none is given"),
         (options().passfile(&many), "password authentication failed"),
         (options().password_file("/no/file"), "the password file /no/file cannot be read"),
     ] {

@@ -70,6 +70,11 @@ impl App {
             None => Arc::new(SqliteStore::open(data.join("customers-locks.db"))?),
             Some(address) => {
                 let options = PostgresOptions::default().schema("customers_locks");
+                // As for psql.
+                let options = match std::env::var_os("PGPASSFILE") {
+                    Some(file) => options.passfile(file),
+                    None => options,
+                };
                 Arc::new(PostgresStore::open(&address, options).await.context("--store")?)
             }
         };

@@ -1,8 +1,10 @@
 //! `customers`: opens the application's two databases and serves it until it has to stop.
 #![allow(clippy::print_stdout, reason = "it talks to a terminal")]
 
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -30,8 +32,19 @@ struct Args {
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Where stderr is gone, no message can be written.
+            _ = writeln!(io::stderr(), "customers: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> anyhow::Result<()> {
+    tracing_subscriber::fmt().with_writer(io::stderr).init();
     let Args { port, data, store, session_timeout } = Args::parse();
     // First, so that it is in place before the address is printed.
     let mut terminated = signal(SignalKind::terminate())?;

@@ -69,6 +69,11 @@ async fn run(args: Args) -> anyhow::Result<()> {
         None => Arc::new(SqliteStore::open(folder.join("seats.db"))?),
         Some(address) => {
             let options = PostgresOptions::default().schema("seats_locks");
+            // As for psql.
+            let options = match std::env::var_os("PGPASSFILE") {
+                Some(file) => options.passfile(file),
+                None => options,
+            };
             Arc::new(PostgresStore::open(address, options).await.context("--store")?)
         }
     };

@@ -22,6 +22,7 @@ pub(crate) const BUILD: [&str; 4] = ["--profile", PROFILE, WHOLE[0], WHOLE[1]];
 ///
 /// The program does not build.
 pub fn program(root: &Path, name: &str) -> Result<PathBuf> {
+    println!("building {name}; from scratch that takes some minutes");
     let mut cargo = Command::new("cargo");
     let status =
         cargo.arg("build").args(BUILD).args(["--bin", name, "--quiet"]).current_dir(root).status()?;

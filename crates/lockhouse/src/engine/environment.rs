@@ -2,6 +2,7 @@
 //! state of the store.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use lockhouse_core::Limits;
 use lockhouse_store::SecretKey;
@@ -79,8 +80,13 @@ impl Environment {
         self.bounds.memory.as_ref().map(|budget| budget.of(tenant))
     }
 
-    /// Whether new changes can be made durable.
+    /// Whether new changes can be made durable. A node that has fallen silent has had no commit confirmed for
+    /// most of its slot lease.
     pub(crate) fn check_store(&self) -> Result<(), StoreError> {
+        if self.lease.as_ref().is_some_and(|lease| lease.has_fallen_silent()) {
+            let why = "no commit of the server is confirmed at the moment".to_owned();
+            return Err(StoreError::Unavailable { why, retry_after: Duration::from_secs(1) });
+        }
         self.store.as_ref().map_or(Ok(()), |store| store.check())
     }
 

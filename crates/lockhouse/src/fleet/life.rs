@@ -65,6 +65,10 @@ pub(super) struct Life {
     is_ending: watch::Sender<bool>,
     /// A slot is asked for.
     is_asking: AtomicBool,
+    /// How many slots were asked for in vain, one after the other.
+    in_vain: AtomicUsize,
+    /// It has got all the slots that are for it, but for those that it cannot get.
+    pub(super) has_share: AtomicBool,
     /// The former life of the same name that was seen standing still.
     outlived: Option<NodeRow>,
     /// Held by who loads a slot.
@@ -101,6 +105,8 @@ impl Inner {
             next_ask: AtomicUsize::new(0),
         });
         let first = inner.join().await?;
+        *inner.life.lock() = Some(first.0.clone());
+        inner.phase.send_replace(NodePhase::Member);
         tokio::spawn(inner.clone().run(first));
         Ok(inner)
     }
@@ -201,12 +207,28 @@ impl Inner {
             _ = store.leave().await;
             return Err(NodeError::OtherSecret { label, address });
         }
+        let is_taken = |node: &&NodeRow| {
+            node.id != store.id() && node.address == self.options.address && !node.address.is_empty()
+        };
+        if let Some(NodeRow { label, address, .. }) = rows.nodes.iter().find(is_taken).cloned() {
+            _ = store.leave().await;
+            return Err(NodeError::AddressInUse { label, address });
+        }
         let lease = Arc::new(SlotLease::new(self.clock.system(), slot_lease));
         let (committer, of_slots) = Committer::new(store.clone(), lease.clone(), timing.idle_commit);
         let heard = committer.heard();
-        let (is_ending, is_asking) = (watch::Sender::new(false), AtomicBool::new(false));
-        let loading = Arc::default();
-        let life = Life { store, of_slots, lease, heard, is_ending, is_asking, outlived, loading };
+        let life = Life {
+            store,
+            of_slots,
+            lease,
+            heard,
+            is_ending: watch::Sender::new(false),
+            is_asking: AtomicBool::new(false),
+            in_vain: AtomicUsize::new(0),
+            has_share: AtomicBool::new(false),
+            outlived,
+            loading: Arc::default(),
+        };
         Ok((Arc::new(life), committer))
     }
 
@@ -290,6 +312,11 @@ impl Inner {
             let answered = self.clock.now();
             let plan = membership.polled((sent, answered), &rows, life.lease.is_mute(), is_served);
             self.lose_what_is_not_owned(life);
+            let misses =
+                plan.take.len() + plan.ask.len().saturating_sub(life.in_vain.load(Ordering::Acquire));
+            if membership.is_entitled() && misses == 0 && self.table.moving() == 0 {
+                life.has_share.store(true, Ordering::Release);
+            }
             self.carry_out(life, plan, &rows, answered).await;
         }
     }
@@ -364,8 +391,11 @@ impl Inner {
                     timeout(node.options.timing.slot_lease, node.peers.ask(&owner, slot)).await
                 && node.begin_to_open(slot)
             {
+                life.in_vain.store(0, Ordering::Release);
                 let take = Take { slot, epoch, wait: Duration::ZERO, wait_if_restored: Duration::ZERO };
                 node.open(&life, take, node.clock.now()).await;
+            } else {
+                life.in_vain.fetch_add(1, Ordering::AcqRel);
             }
             life.is_asking.store(false, Ordering::Release);
         });

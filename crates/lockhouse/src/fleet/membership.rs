@@ -143,6 +143,11 @@ impl Membership {
         plan
     }
 
+    /// Whether slots may be given to this node, as the last poll has it.
+    pub(super) fn is_entitled(&self) -> bool {
+        !self.share.labels.is_empty()
+    }
+
     fn look_at_nodes(&mut self, sent: Duration, answered: Duration, nodes: &[NodeRow]) {
         let ids: HashSet<NodeId> = nodes.iter().map(|node| node.id).collect();
         self.known.retain(|node, _| ids.contains(node));

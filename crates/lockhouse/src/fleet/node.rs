@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockhouse_store::{Fleet, FleetRows, JoinError, NodeId, NodeRow, Slot};
@@ -78,6 +79,16 @@ pub enum NodeError {
         /// The name of the other node.
         label: Box<str>,
         /// Its address.
+        address: Box<str>,
+    },
+    /// Another node is reached at the same address.
+    #[error(
+        "the address {address:?} is that of the node {label:?}, which lives; give each node an address of its own"
+    )]
+    AddressInUse {
+        /// The name of the other node.
+        label: Box<str>,
+        /// The address of both.
         address: Box<str>,
     },
 }
@@ -342,6 +353,9 @@ impl FleetNode {
         }
         if let Some(why) = away {
             return Some(format!("the store is away: {why}"));
+        }
+        if !life.has_share.load(Ordering::Acquire) {
+            return Some("the node is new, and has not got its share of the slots yet".to_owned());
         }
         let moving = self.inner.table.moving();
         (moving > 0).then(|| format!("{moving} slots are being taken or given back"))

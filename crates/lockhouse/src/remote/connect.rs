@@ -210,8 +210,9 @@ impl IntoFuture for Connect {
     type Output = Result<Connection, ConnectError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    /// Connects once, to the first URL that leads to a server; a connection that breaks later is made anew
-    /// without end. Needs a tokio runtime with I/O and time enabled, on which the connection then lives.
+    /// Connects once, to the first URL that leads to a server; a bucket that moves between two servers of a
+    /// fleet is waited for, 10 s at most. A connection that breaks later is made anew without end. Needs a
+    /// tokio runtime with I/O and time enabled, on which the connection then lives.
     ///
     /// # Errors
     ///

@@ -105,6 +105,12 @@ pub enum ConnectError {
         /// The server.
         address: String,
     },
+    /// The bucket is between two servers of a fleet, and was so for longer than it is waited for.
+    #[error("{address} has not got the bucket, which moves between two servers; try again")]
+    Moving {
+        /// The server.
+        address: String,
+    },
     /// The program at the address does not speak this protocol, or broke it.
     #[error("{address} does not answer as a lockhouse server: {message}")]
     NotLockhouse {

@@ -4,13 +4,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockhouse::core::{Acquire, Command, NewRequest, Outcome};
-use lockhouse::fleet::{BucketPlace, NodePhase, NotReleased};
+use lockhouse::fleet::{BucketPlace, FleetNode, NodePhase, NotReleased, owner_of};
 use lockhouse::store::Slot;
 use lockhouse::{Mode, Name, StoreState};
 use tokio::time::sleep;
 
 use crate::nodes::*;
 use crate::server::Server;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_ready_once_it_has_its_share_of_the_slots() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let mut nodes: Vec<FleetNode> = Vec::new();
+    for label in ["a", "b"] {
+        let node = peers.start(&server, label).await.unwrap();
+        nodes.push(node.clone());
+        assert!(node.why_not_ready().is_some());
+        poll_until(|| node.why_not_ready().is_none()).await;
+        let nodes: Vec<&FleetNode> = nodes.iter().collect();
+        let labels: Vec<&str> = nodes.iter().map(|node| node.label()).collect();
+        let is_at_home = |(slot, by): (&Slot, &Vec<String>)| by[..] == [owner_of(*slot, &labels).unwrap()];
+        assert!(served(&nodes).iter().all(is_at_home), "{:?}", served(&nodes));
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_share_the_slots_and_a_node_that_leaves_hands_on_its_own() {

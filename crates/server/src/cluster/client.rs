@@ -1,9 +1,10 @@
 //! Requests to other nodes.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, Response, Uri};
@@ -13,7 +14,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use lockhouse::fleet::Peers;
-use lockhouse::store::{NodeRow, Slot};
+use lockhouse::store::{NodeId, NodeRow, Slot};
+use parking_lot::Mutex;
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -22,7 +24,7 @@ use tokio::time::timeout;
 use super::hop::{self, HopCaller, Target};
 use super::replays::Sender;
 use super::secret::ClusterSecret;
-use crate::bounds::{HOP_CONNECT, HOP_IDLE, HOP_IDLE_CONNECTIONS, RELEASE_PATIENCE};
+use crate::bounds::{HOP_CONNECT, HOP_IDLE, HOP_IDLE_CONNECTIONS, NODES_REMEMBERED, RELEASE_PATIENCE};
 use crate::settings::{ClusterSettings, NodeUrl};
 use crate::tls::certificates;
 
@@ -42,6 +44,8 @@ pub(crate) struct NodeClient {
     plain: bool,
     /// A node was not spoken to for that, which was logged.
     has_refused: AtomicBool,
+    /// The nodes that were not reached, since when, and whether that was logged.
+    unreached: Mutex<HashMap<NodeId, (Instant, bool)>>,
     http: Client<HttpsConnector<HttpConnector>, Body>,
     secret: ClusterSecret,
     sender: Sender,
@@ -82,7 +86,8 @@ impl NodeClient {
         getrandom::fill(&mut sender)
             .map_err(|error| format!("the system gives no random numbers: {error}"))?;
         let (plain, has_refused, sent) = (settings.plain, AtomicBool::new(false), AtomicU64::new(0));
-        Ok(Self { plain, has_refused, http, secret, sender, sent })
+        let unreached = Mutex::default();
+        Ok(Self { plain, has_refused, unreached, http, secret, sender, sent })
     }
 
     pub(super) fn secret(&self) -> &ClusterSecret {
@@ -107,10 +112,40 @@ impl NodeClient {
         let mut request =
             Request::builder().method(method).uri(uri).body(body).map_err(|error| unreached(&error))?;
         *request.headers_mut() = headers;
-        self.http.request(request).await.map_err(|error| {
+        let answer = self.http.request(request).await.map_err(|error| {
             let why = chain(&error);
             if error.is_connect() { HopError::Unreached(why) } else { HopError::Lost(why) }
-        })
+        });
+        self.note_reach(node, answer.as_ref().err());
+        answer
+    }
+
+    /// Warns once of a node that has not been reached for longer than one that is dead has a row.
+    fn note_reach(&self, node: &NodeRow, failure: Option<&HopError>) {
+        let mut unreached = self.unreached.lock();
+        match failure {
+            Some(HopError::Unreached(why)) => {
+                if unreached.len() >= NODES_REMEMBERED && !unreached.contains_key(&node.id) {
+                    unreached.clear();
+                }
+                let (since, is_reported) =
+                    unreached.entry(node.id).or_insert_with(|| (Instant::now(), false));
+                if !*is_reported && since.elapsed() > 2 * node.slot_lease {
+                    *is_reported = true;
+                    tracing::warn!(
+                        node = &*node.label,
+                        address = &*node.address,
+                        "a node that lives cannot be reached, so that nothing of its buckets is served here: {why}"
+                    );
+                }
+            }
+            Some(HopError::Lost(_)) => {}
+            None => {
+                if let Some((_, true)) = unreached.remove(&node.id) {
+                    tracing::info!(node = &*node.label, "the node is reached again");
+                }
+            }
+        }
     }
 
     /// Whether this node may speak to that one: what is handed on has the credentials of clients.
@@ -188,8 +223,6 @@ fn tls(settings: &ClusterSettings) -> Result<ClientConfig, String> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use lockhouse::store::NodeId;
 
     use super::*;
 

@@ -410,6 +410,12 @@ fn of_nodes() -> Vec<Constant> {
             "another node is waited for",
         ),
         (
+            "NODES_REMEMBERED",
+            NODES_REMEMBERED.to_string(),
+            "nodes of which it is remembered that they were not reached",
+            "all are forgotten",
+        ),
+        (
             "HOP_IDLE_CONNECTIONS",
             HOP_IDLE_CONNECTIONS.to_string(),
             "idle connections to each other node",

@@ -16,7 +16,8 @@ fn a_node_that_cannot_be_one_says_why_in_one_line() {
         assert_eq!(faults.len(), 1, "{error}");
         parts.iter().for_each(|part| assert!(faults[0].contains(part), "{part}: {error}"));
     };
-    one_line(start("a", &[]), 1, &["label is \"a\"", "give each node a label of its own"]);
+    one_line(start("a", &[]), 1, &["cluster.node: label is \"a\"", "give each node a label of its own"]);
+    one_line(start("b", &["--advertise", &url(&_a)]), 1, &["cluster.advertise: ", &url(&_a), "\"a\""]);
 
     let other = fleet.folder.path().join("other");
     fs::write(&other, "f".repeat(32)).unwrap();
@@ -56,6 +57,19 @@ fn a_node_that_cannot_be_one_says_why_in_one_line() {
     let (code, _, error) = run(&mut lockhouse(fleet.folder.path(), &drain));
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("the label of a node: \"a\""), "{error}");
+    let (code, _, error) =
+        run(&mut lockhouse(fleet.folder.path(), &["cluster", "drain", "--url", &url(&_a)]));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("node: \"a\"") && error.contains("no other node could take its slots"), "{error}");
+}
+
+#[test]
+fn a_first_command_waits_for_the_slots_of_a_node_that_has_just_started() {
+    let fleet = Fleet::new();
+    let a = fleet.start("a");
+    let arguments = ["run", "n", "--url", &url(&a), "--", "echo", "held"];
+    let (code, out, error) = run(&mut lockhouse(fleet.folder.path(), &arguments));
+    assert_eq!((code, out.trim()), (Some(0), "held"), "{error}");
 }
 
 #[test]

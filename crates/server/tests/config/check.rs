@@ -122,6 +122,23 @@ fn a_fault_of_all_settings_together_is_reported_alike() {
 }
 
 #[test]
+fn the_files_of_a_fleet_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "store = \"postgres://u@h/d\"\nstore_password_file = \"password\"\n[cluster]\nadvertise = \"https://a.example:7420\"\nsecret_file = \"secret\"\nca = \"ca.pem\"\n";
+    fs::write(folder.path().join("f.toml"), text).unwrap();
+    fs::write(folder.path().join("secret"), "f").unwrap();
+    let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+    assert_eq!(code, Some(2), "{stderr}");
+    for part in [
+        "f.toml:2: store_password_file = \"password\": password cannot be read",
+        "f.toml:5: cluster.secret_file = \"secret\": secret has 1 bytes",
+        "f.toml:6: cluster.ca = \"ca.pem\": ",
+    ] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+}
+
+#[test]
 fn a_setting_of_tls_without_effect_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[tls]\nclient_auth = \"required\"\nhsts = \"1h\"\nself_signed = \"tls\"\n";

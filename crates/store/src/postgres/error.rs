@@ -167,6 +167,10 @@ pub(crate) fn said(error: &Error) -> Box<str> {
     }
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     let all = causes.fold(error.to_string(), |all, cause| format!("{all}: {cause}"));
+    if all.ends_with("password missing") {
+        return "it wants a password, and none is given: name a file with it, or one as for PGPASSFILE"
+            .into();
+    }
     all.into()
 }
 

@@ -96,7 +96,7 @@ async fn a_business_transaction_goes_on_after_a_kill_as_if_nothing_had_been() {
 
 #[tokio::test]
 async fn the_same_with_the_locks_in_postgresql() {
-    let (folder, server) = (tempfile::tempdir().unwrap(), postgres::Server::start(&["fsync=off"]));
+    let (folder, server) = (tempfile::tempdir().unwrap(), postgres::Server::start(&[]));
     let folder_of_server = server.folder().to_str().unwrap().replace('/', "%2F");
     let address = format!("postgres://postgres@{folder_of_server}/postgres");
     goes_on_after_a_kill(|| {

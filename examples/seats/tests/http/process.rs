@@ -50,7 +50,7 @@ async fn holds_payments_and_bookings_survive_a_kill() {
 
 #[tokio::test]
 async fn the_same_with_the_claims_in_postgresql() {
-    let server = postgres::Server::start(&["fsync=off"]);
+    let server = postgres::Server::start(&[]);
     let folder_of_server = server.folder().to_str().unwrap().replace('/', "%2F");
     let address = format!("postgres://postgres@{folder_of_server}/postgres");
     survive_a_kill(Some(&address)).await;

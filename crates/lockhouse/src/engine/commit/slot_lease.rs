@@ -147,6 +147,11 @@ impl SlotLease {
         }
     }
 
+    /// Whether nothing may be said any more, as a commit was confirmed before.
+    pub(crate) fn has_fallen_silent(&self) -> bool {
+        self.confirmed.load(Ordering::Acquire) > 0 && self.is_mute()
+    }
+
     /// For how long no commit has been confirmed; none if none ever was.
     pub fn unconfirmed_for(&self) -> Option<Duration> {
         let confirmed = self.confirmed.load(Ordering::Acquire).checked_sub(1)?;
@@ -220,7 +225,7 @@ mod tests {
         assert_eq!(steady.now(), ms(30));
         clock.advance(ms(15_000));
         assert_eq!(steady.now(), ms(130));
-        // Nobody else looks while the time passes.
+        // No other task looks while the time passes.
         for _ in 0..40 {
             clock.advance(ms(50));
             sleep(ms(50)).await;

@@ -22,6 +22,10 @@ use crate::remote::transport::endpoints::{Endpoints, LONGEST_PATIENCE};
 use crate::remote::transport::socket;
 use crate::remote::transport::socket::{Over, Socket};
 
+/// How long the first connection waits for a bucket that moves: longer than the servers take over from one
+/// that has died, with their default times.
+const MOVING_PATIENCE: Duration = Duration::from_secs(10);
+
 /// A connection that has lasted so long was a good one, and so was one that has outlived a heartbeat.
 const GOOD: Duration = Duration::from_secs(1);
 
@@ -37,7 +41,7 @@ pub(crate) async fn start(
     let bucket = endpoints.first().bucket();
     let task = SessionTask { shared: shared.clone(), endpoints, label, credentials, while_draining };
     let connection = Connection::new(shared, bucket, api);
-    let connected = task.connect(0).await?;
+    let connected = task.connect_first().await?;
     tokio::spawn(task.run(connected));
     Ok(connection)
 }
@@ -96,6 +100,7 @@ impl SessionTask {
         };
         match over {
             Some(Over::Closed(code)) => self.shared.with(|state| state.disconnected(code)),
+            Some(Over::Moving) => self.shared.with(|state| state.disconnected(Some(close::RESTART))),
             Some(Over::Binary) => self.shared.with(|state| state.accuse("a message that is no frame")),
             None => {}
         }
@@ -187,9 +192,22 @@ impl SessionTask {
         }
     }
 
+    /// The first connection. A bucket that moves between two servers is waited for.
+    async fn connect_first(&self) -> Result<Connected, ConnectError> {
+        let (until, mut backoff) = (Instant::now() + MOVING_PATIENCE, Backoff::default());
+        loop {
+            match self.connect(0).await {
+                Err(ConnectError::Moving { .. }) if Instant::now() < until => {
+                    sleep(backoff.pause_of_at_most(GOOD, Duration::ZERO)).await;
+                }
+                first => return first,
+            }
+        }
+    }
+
     /// One attempt at each endpoint, up to the first welcome.
     async fn connect(&self, round: u32) -> Result<Connected, ConnectError> {
-        let mut untried = self.endpoints.addresses().len();
+        let (mut untried, mut why) = (self.endpoints.addresses().len(), None);
         loop {
             let endpoint = self.endpoints.current();
             let error = match self.try_endpoint(&self.endpoints.addresses()[endpoint], round).await {
@@ -200,9 +218,15 @@ impl SessionTask {
             };
             self.endpoints.failed(endpoint);
             untried -= 1;
+            // A server that says that the bucket moves will know who has it, whatever the others say.
+            let error = match why.take() {
+                Some(moving @ ConnectError::Moving { .. }) => moving,
+                _ => error,
+            };
             if untried == 0 {
                 return Err(error.of_all(&self.endpoints));
             }
+            why = Some(error);
         }
     }
 
@@ -258,6 +282,7 @@ impl SessionTask {
 fn no_welcome(address: &Address, over: &Over) -> ConnectError {
     let address = address.to_string();
     let message = match over {
+        Over::Moving => return ConnectError::Moving { address },
         Over::Closed(Some(close::RESTART)) => return ConnectError::Stopping { address },
         Over::Closed(Some(code)) => format!("it closed with code {code} before its welcome"),
         Over::Closed(None) => "it went away before its welcome".to_owned(),

@@ -28,9 +28,14 @@ pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) enum Over {
     /// The server closed with that code, or the reason is unknown.
     Closed(Option<u16>),
+    /// The server closed, as another one of its fleet is about to have the bucket.
+    Moving,
     /// The server sent a message that is no text.
     Binary,
 }
+
+/// The reason of a close where the bucket moves.
+const MOVING: &str = "moving";
 
 /// How much is read at once. The library fills so much with zeros before each read.
 const READ_BYTES: usize = 4 << 10;
@@ -77,7 +82,15 @@ pub(crate) async fn receive(
             Some(Ok(Message::Text(text))) => return Ok(text),
             Some(Ok(Message::Binary(_))) => return Err(Over::Binary),
             Some(Ok(Message::Close(frame))) => {
-                return Err(Over::Closed(frame.map(|frame| frame.code.into())));
+                let over = match frame {
+                    Some(frame)
+                        if u16::from(frame.code) == wire::close::RESTART && frame.reason == MOVING =>
+                    {
+                        Over::Moving
+                    }
+                    frame => Over::Closed(frame.map(|frame| frame.code.into())),
+                };
+                return Err(over);
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
             Some(Err(Error::Capacity(_))) => return Err(Over::Binary),

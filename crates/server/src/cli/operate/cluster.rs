@@ -115,9 +115,12 @@ fn lines(fleet: &Value) -> Vec<String> {
         let [first, last] = [0, run.len() - 1].map(|at| text(&run[at], "slot"));
         let [node, state] = alike(&run[0]);
         let (slots, epochs) = (range(&first, &last), range(&least.to_string(), &most.to_string()));
-        lines.push(format!("slots {slots}  {node}  {state}  epoch {epochs}"));
+        let slots = if run.len() == 1 { format!("slot {slots}") } else { format!("slots {slots}") };
+        lines.push(format!("{slots}  {node}  {state}  epoch {epochs}"));
     }
-    lines.push(format!("{} slots move", fleet["moving"]));
+    let free = slots.iter().filter(|slot| text(slot, "state") == "free").count();
+    let free = if free > 0 { format!(", {free} are free, and served by no node") } else { String::new() };
+    lines.push(format!("{} slots move{free}", fleet["moving"]));
     lines
 }
 

@@ -50,9 +50,10 @@ impl Run {
 /// Whether a server may be there later, without anything being changed here.
 fn may_come(error: &ConnectError) -> bool {
     match error {
-        ConnectError::Unreachable { .. } | ConnectError::TimedOut { .. } | ConnectError::Stopping { .. } => {
-            true
-        }
+        ConnectError::Unreachable { .. }
+        | ConnectError::TimedOut { .. }
+        | ConnectError::Stopping { .. }
+        | ConnectError::Moving { .. } => true,
         // A proxy whose server is away, or a server that has as many connections as it may.
         ConnectError::Refused { status, .. } => matches!(status, 429 | 502..=504),
         _ => false,

@@ -46,10 +46,15 @@ pub(crate) async fn drain(
 ) -> ApiResult<StatusCode> {
     let cluster = cluster(&state)?;
     let label = node.as_deref().unwrap_or(cluster.node.label());
+    let rows = cluster.node.view().rows;
+    let is_there = rows.nodes.iter().any(|row| *row.label == *label);
+    if is_there && rows.nodes.len() == 1 {
+        let rule = "one of several: no other node could take its slots";
+        return Err(Problem::rule(Code::Invalid, "node", &format!("{label:?}"), rule));
+    }
     if label == cluster.node.label() {
         begin_to_drain(cluster);
     } else {
-        let rows = cluster.node.view().rows;
         let Some(row) = rows.nodes.iter().find(|row| *row.label == *label) else {
             let known: Vec<_> = rows.nodes.iter().map(|row| format!("{:?}", row.label)).collect();
             let rule = format!("the label of a node: {}", known.join(", "));
