@@ -60,7 +60,10 @@ fn a_node_that_cannot_be_one_says_why_in_one_line() {
     let (code, _, error) =
         run(&mut lockhouse(fleet.folder.path(), &["cluster", "drain", "--url", &url(&_a)]));
     assert_eq!(code, Some(2), "{error}");
-    assert!(error.contains("node: \"a\"") && error.contains("no other node could take its slots"), "{error}");
+    assert!(
+        error.contains("node is \"a\"") && error.contains("no other node could take its slots"),
+        "{error}"
+    );
 }
 
 #[test]
