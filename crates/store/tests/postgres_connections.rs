@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use lockhouse_core::Change;
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, Fatal, Opened, PostgresOpenError, PostgresOptions, PostgresStore,
-    RecoveredRow, Scope, Slot, Store, StoreUnavailable, Write, WriterId,
+    CommitBatch, CommitOutcome, Fatal, Fleet, JoinError, NewNode, Opened, PostgresFleet, PostgresOpenError,
+    PostgresOptions, PostgresStore, RecoveredRow, Scope, Slot, Store, StoreUnavailable, Write, WriterId,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio::time::sleep;
 
 use server::{Account, Server};
 
@@ -159,6 +160,37 @@ impl Certificates {
     fn path(&self, name: &str) -> String {
         self.folder.join(name).to_str().unwrap().to_owned()
     }
+}
+
+/// Not even where the newer one confirms nothing at the moment.
+#[tokio::test]
+async fn a_node_joins_at_no_server_that_another_one_has_replaced_which_the_process_has_seen() {
+    let former = Server::start(&[]);
+    drop(open(&former.address()).await.unwrap());
+    let newer = Server::standby_of(&former);
+    newer.promote().await;
+    let hosts = [&newer, &former].map(host).join(",");
+    let options = options().statement_timeout(Duration::from_secs(1));
+    let fleet = PostgresFleet::open(&format!("postgres://postgres@{hosts}/postgres"), options).await.unwrap();
+    let admin = newer.connect().await;
+    admin.batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'gone'").await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let waits = "SELECT current_setting('synchronous_standby_names') = 'gone'";
+    while !newer.connect().await.query_one(waits, &[]).await.unwrap().get::<_, bool>(0) {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let node = NewNode {
+        label: "a".into(),
+        address: "https://a.example".into(),
+        slot_lease: Duration::from_secs(3),
+        secret_mark: [7; 32],
+    };
+    for _ in 0..3 {
+        let joined = Fleet::join(&fleet, &node).await.map(|life| life.id());
+        assert!(matches!(joined, Err(JoinError::Unavailable(_))), "{joined:?}");
+    }
+    let count = "SELECT count(*) FROM lockhouse.nodes";
+    assert_eq!(former.connect().await.query_one(count, &[]).await.unwrap().get::<_, i64>(0), 0);
 }
 
 /// A server on a free port, by TLS.

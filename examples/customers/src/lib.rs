@@ -121,6 +121,11 @@ impl App {
         self.house.bucket(BUCKET)
     }
 
+    /// Waits until no lock can be written any more, as another process has taken them over.
+    pub async fn ended(&self) -> StoreState {
+        self.house.ended().await
+    }
+
     /// Ends the application. Sessions and their locks are durable.
     pub async fn close(&self) -> StoreState {
         self.house.close().await

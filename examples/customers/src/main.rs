@@ -61,7 +61,10 @@ async fn run() -> anyhow::Result<()> {
             _ = tokio::signal::ctrl_c() => {}
         }
     };
-    axum::serve(listener, app.router()).with_graceful_shutdown(stop).await?;
+    tokio::select! {
+        served = axum::serve(listener, app.router()).with_graceful_shutdown(stop).into_future() => served?,
+        end = app.ended() => anyhow::bail!("the locks can no longer be written: {end:?}"),
+    }
     app.close().await;
     Ok(())
 }

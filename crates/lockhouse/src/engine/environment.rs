@@ -83,11 +83,12 @@ impl Environment {
     /// Whether new changes can be made durable. A node that has fallen silent has had no commit confirmed for
     /// most of its slot lease.
     pub(crate) fn check_store(&self) -> Result<(), StoreError> {
+        self.store.as_ref().map_or(Ok(()), |store| store.check())?;
         if self.lease.as_ref().is_some_and(|lease| lease.has_fallen_silent()) {
             let why = "no commit of the server is confirmed at the moment".to_owned();
             return Err(StoreError::Unavailable { why, retry_after: Duration::from_secs(1) });
         }
-        self.store.as_ref().map_or(Ok(()), |store| store.check())
+        Ok(())
     }
 
     /// Whether no change will be durable any more.

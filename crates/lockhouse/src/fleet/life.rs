@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::committer::{Committer, Heard, LifeEnd, SlotStore};
-use super::membership::{Membership, Plan, Take};
+use super::membership::{Membership, Plan, Poll, Take};
 use super::node::{NodeError, NodeEvent, NodePhase, NotReleased, Peers};
 use super::options::NodeOptions;
 use super::slots::{SlotState, SlotTable};
@@ -179,6 +179,11 @@ impl Inner {
                     self.store_is_away(why.to_string());
                     sleep(REJOIN).await;
                 }
+                // One that has come meanwhile, and is wrong.
+                Err(why @ NodeError::AddressInUse { .. }) => {
+                    self.store_is_away(why.to_string());
+                    sleep(REJOIN).await;
+                }
                 Err(why) => {
                     self.phase.send_replace(NodePhase::Failed(why));
                     return None;
@@ -192,7 +197,7 @@ impl Inner {
         let NodeOptions { label, address, secret_mark, timing, .. } = &self.options;
         let (label, address, slot_lease) = (label.clone(), address.clone(), timing.slot_lease);
         let new = NewNode { label, address, slot_lease, secret_mark: *secret_mark };
-        let mut outlived = None;
+        let mut outlived = self.outlive_same_address().await?;
         let store = loop {
             match self.fleet.join(&new).await {
                 Ok(store) => break store,
@@ -206,13 +211,6 @@ impl Inner {
             // It is declared dead later if this does not come about.
             _ = store.leave().await;
             return Err(NodeError::OtherSecret { label, address });
-        }
-        let is_taken = |node: &&NodeRow| {
-            node.id != store.id() && node.address == self.options.address && !node.address.is_empty()
-        };
-        if let Some(NodeRow { label, address, .. }) = rows.nodes.iter().find(is_taken).cloned() {
-            _ = store.leave().await;
-            return Err(NodeError::AddressInUse { label, address });
         }
         let lease = Arc::new(SlotLease::new(self.clock.system(), slot_lease));
         let (committer, of_slots) = Committer::new(store.clone(), lease.clone(), timing.idle_commit);
@@ -230,6 +228,21 @@ impl Inner {
             loading: Arc::default(),
         };
         Ok((Arc::new(life), committer))
+    }
+
+    /// Waits until a node of another name that is reached at our address stands still for its slot lease, as
+    /// one does whose process has got another name since, and declares it dead.
+    async fn outlive_same_address(&self) -> Result<Option<NodeRow>, NodeError> {
+        let NodeOptions { label, address, .. } = &self.options;
+        let is_other =
+            |node: &NodeRow| node.address == *address && node.label != *label && !address.is_empty();
+        let Some(former) = self.fleet.look().await?.nodes.into_iter().find(is_other) else { return Ok(None) };
+        self.outlive(former).await.map_err(|error| match error {
+            NodeError::Join(JoinError::LabelInUse(NodeRow { label, address, .. })) => {
+                NodeError::AddressInUse { label, address }
+            }
+            error => error,
+        })
     }
 
     /// Waits until a node of our name stands still for its slot lease, and declares it dead. Returns it; none
@@ -303,14 +316,19 @@ impl Inner {
         let mut membership = Membership::new(life.store.id(), join_delay, life.outlived.as_ref());
         let mut polls = interval(self.options.timing.poll);
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last_sent = None;
         loop {
             polls.tick().await;
-            let sent = self.clock.now();
+            let (sent, sent_by_system) = (self.clock.now(), life.lease.now());
             let looked = life.store.look().await;
             let Some(rows) = self.take_rows(looked) else { continue };
             let is_served = |slot| self.table.is_or_was_served(slot, sent);
-            let answered = self.clock.now();
-            let plan = membership.polled((sent, answered), &rows, life.lease.is_mute(), is_served);
+            // What may have happened meanwhile is not a matter of patience: by the clock that leaps.
+            let last = last_sent.replace(sent_by_system);
+            let gap = last.map_or(Duration::MAX, |last| life.lease.now().saturating_sub(last));
+            let poll = Poll { sent, answered: self.clock.now(), gap };
+            let answered = poll.answered;
+            let plan = membership.polled(poll, &rows, life.lease.is_mute(), is_served);
             self.lose_what_is_not_owned(life);
             let misses =
                 plan.take.len() + plan.ask.len().saturating_sub(life.in_vain.load(Ordering::Acquire));

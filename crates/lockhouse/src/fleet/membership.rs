@@ -24,8 +24,6 @@ pub(super) struct Membership {
     gone: HashMap<NodeId, Duration>,
     /// The answer to the first poll.
     first_answered: Option<Duration>,
-    /// When the last poll was sent.
-    last_sent: Option<Duration>,
     /// The slots that are for this node, and those that will be soon, by the nodes that are there now.
     share: Share,
     share_soon: Share,
@@ -52,6 +50,16 @@ struct Known {
     stillness: Stillness,
     /// Since when it has renewed without a gap.
     steady_since: Duration,
+}
+
+/// When a poll was sent and answered, on a clock of patience.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Poll {
+    pub(super) sent: Duration,
+    pub(super) answered: Duration,
+    /// How long ago the poll before was sent, when this one was answered, however long the process stood
+    /// still.
+    pub(super) gap: Duration,
 }
 
 /// What a poll leads to.
@@ -89,18 +97,17 @@ impl Membership {
             seen,
             gone: HashMap::new(),
             first_answered: None,
-            last_sent: None,
             share: Share::default(),
             share_soon: Share::default(),
         }
     }
 
-    /// A poll has found these rows, and was sent and answered at these instants. `is_served` says of a slot
+    /// A poll has found these rows. `is_served` says of a slot
     /// whether this node serves it, or is about to; `is_mute` whether no commit of its own was confirmed in
     /// time.
     pub(super) fn polled(
         &mut self,
-        (sent, answered): (Duration, Duration),
+        poll: Poll,
         rows: &FleetRows,
         is_mute: bool,
         is_served: impl Fn(Slot) -> bool,
@@ -109,7 +116,8 @@ impl Membership {
             // Where this node cannot renew, others may stand still for the same reason.
             self.known.values_mut().for_each(|known| known.stillness = Stillness::default());
         }
-        self.look_at_nodes(sent, answered, &rows.nodes);
+        let answered = poll.answered;
+        self.look_at_nodes(poll, &rows.nodes);
         let mut plan = Plan { bury: self.to_bury(&rows.nodes), ..Plan::default() };
         let living: HashMap<NodeId, &NodeRow> = rows.nodes.iter().map(|node| (node.id, node)).collect();
         let former: HashSet<NodeId> = rows.slots.iter().filter_map(|slot| slot.owner).collect();
@@ -148,13 +156,12 @@ impl Membership {
         !self.share.labels.is_empty()
     }
 
-    fn look_at_nodes(&mut self, sent: Duration, answered: Duration, nodes: &[NodeRow]) {
+    fn look_at_nodes(&mut self, Poll { sent, answered, gap }: Poll, nodes: &[NodeRow]) {
         let ids: HashSet<NodeId> = nodes.iter().map(|node| node.id).collect();
         self.known.retain(|node, _| ids.contains(node));
         // One whose row has gone was declared dead by a node that has seen it standing still for its slot
         // lease: it has not renewed after a poll that was sent less than that before. Of an earlier poll it
         // is not known.
-        let gap = self.last_sent.replace(sent).map_or(Duration::MAX, |last| answered.saturating_sub(last));
         self.seen.retain(|node, seen| {
             ids.contains(node) || seen.lasts >= seen.slot_lease || gap <= seen.slot_lease / 2
         });
@@ -266,6 +273,9 @@ mod tests {
     struct World {
         membership: Membership,
         at: Duration,
+        last: Option<Duration>,
+        /// How long the process stood still since, of which its patience knows nothing.
+        pause: Duration,
         is_mute: bool,
     }
 
@@ -276,7 +286,8 @@ mod tests {
         }
 
         fn after_a_delay_of(join_delay: Duration) -> Self {
-            Self { membership: Membership::new(NodeId(1), join_delay, None), at: ms(0), is_mute: false }
+            let membership = Membership::new(NodeId(1), join_delay, None);
+            Self { membership, at: ms(0), last: None, pause: ms(0), is_mute: false }
         }
 
         /// A quarter of a second later, the counters as they are given.
@@ -285,7 +296,10 @@ mod tests {
             let nodes = counters.iter().zip(1..).map(|(counter, id)| node(id, *counter)).collect();
             let rows = FleetRows { nodes, slots: slots.to_vec() };
             let is_served = |slot: Slot| served.contains(&slot.get());
-            self.membership.polled((self.at, self.at), &rows, self.is_mute, is_served)
+            let gap = self.last.replace(self.at).map_or(Duration::MAX, |last| self.at + self.pause - last);
+            self.pause = ms(0);
+            let poll = Poll { sent: self.at, answered: self.at, gap };
+            self.membership.polled(poll, &rows, self.is_mute, is_served)
         }
     }
 
@@ -389,13 +403,18 @@ mod tests {
 
     #[test]
     fn who_has_seen_a_part_of_the_stillness_waits_for_the_rest_unless_its_polls_have_a_gap() {
-        for (gap, wait) in [(ms(250), ms(500)), (LEASE / 2, ms(500)), (LEASE / 2 + ms(1), LEASE)] {
+        for (gap, pause, wait) in [
+            (ms(250), ms(0), ms(500)),
+            (LEASE / 2, ms(0), ms(500)),
+            (LEASE / 2 + ms(1), ms(0), LEASE),
+            (ms(250), LEASE / 2, LEASE),
+        ] {
             let mut world = World::after_a_delay_of(ms(250));
             let of_other = slots(8, |_| Some(2));
             (0..=2).for_each(|counter| _ = world.poll(&[counter, counter], &of_other, &[]));
             (3..=12).for_each(|counter| _ = world.poll(&[counter, 2], &of_other, &[]));
             // Another node has declared it dead.
-            world.at += gap - ms(250);
+            (world.at, world.pause) = (world.at + gap - ms(250), pause);
             let mut plan = world.poll(&[13], &of_other, &[]);
             let gone_at = world.at;
             // A gap makes this node one that has to renew for a while before it takes anything.

@@ -81,6 +81,18 @@ async fn a_former_life_of_the_same_label_is_outlived() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_former_life_at_the_same_address_is_outlived_whatever_its_label() {
+    let (server, peers) = (Arc::new(Server::start(&[])), InProcess::default());
+    let mut former = Process::start(&peers, &server, "a").await;
+    settled(&[&former.node]).await;
+    former.kill();
+    let options = NodeOptions::new("b", "http://a").houses(Options::new().lease(LEASE));
+    let b = peers.start_as(&server, options).await.unwrap();
+    settled(&[&b]).await;
+    assert_eq!(b.view().rows.nodes.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn after_a_failover_a_slot_without_buckets_recovers_once() {
     let (server, peers) = (Server::start(&[]), InProcess::default());
     let a = peers.start(&server, "a").await.unwrap();

@@ -44,12 +44,21 @@ pub(crate) struct NodeClient {
     plain: bool,
     /// A node was not spoken to for that, which was logged.
     has_refused: AtomicBool,
-    /// The nodes that were not reached, since when, and whether that was logged.
-    unreached: Mutex<HashMap<NodeId, (Instant, bool)>>,
+    unreached: Mutex<HashMap<NodeId, Unreached>>,
     http: Client<HttpsConnector<HttpConnector>, Body>,
     secret: ClusterSecret,
     sender: Sender,
     sent: AtomicU64,
+}
+
+/// A node that was not reached.
+#[derive(Debug)]
+struct Unreached {
+    /// The first time of several one soon after the other.
+    since: Instant,
+    last: Instant,
+    /// That was logged.
+    is_reported: bool,
 }
 
 /// Why there is no answer of another node.
@@ -128,10 +137,15 @@ impl NodeClient {
                 if unreached.len() >= NODES_REMEMBERED && !unreached.contains_key(&node.id) {
                     unreached.clear();
                 }
-                let (since, is_reported) =
-                    unreached.entry(node.id).or_insert_with(|| (Instant::now(), false));
-                if !*is_reported && since.elapsed() > 2 * node.slot_lease {
-                    *is_reported = true;
+                let now = Instant::now();
+                let fresh = Unreached { since: now, last: now, is_reported: false };
+                let known = unreached.entry(node.id).or_insert(fresh);
+                if now - known.last > node.slot_lease {
+                    known.since = now;
+                }
+                known.last = now;
+                if !known.is_reported && now - known.since > 2 * node.slot_lease {
+                    known.is_reported = true;
                     tracing::warn!(
                         node = &*node.label,
                         address = &*node.address,
@@ -139,9 +153,8 @@ impl NodeClient {
                     );
                 }
             }
-            Some(HopError::Lost(_)) => {}
-            None => {
-                if let Some((_, true)) = unreached.remove(&node.id) {
+            Some(HopError::Lost(_)) | None => {
+                if unreached.remove(&node.id).is_some_and(|known| known.is_reported) {
                     tracing::info!(node = &*node.label, "the node is reached again");
                 }
             }

@@ -241,9 +241,14 @@ impl PostgresFleet {
         let mut left = self.outside.looks.lock().await.servers();
         loop {
             left -= 1;
-            let mut store = self.next_store().await?;
+            let mut store = match self.next_store().await {
+                Ok(store) => store,
+                Err(JoinError::Unavailable(_)) if left > 0 => continue,
+                Err(error) => return Err(error),
+            };
             let joined = store.join_as(node).await;
             self.next_server.store(store.looks.lock().await.next(), Ordering::Relaxed);
+            self.saw(store.known.lock().generation());
             match joined {
                 Err(JoinError::Unavailable(_)) if left > 0 => {}
                 Err(JoinError::LabelInUse(former)) => {
@@ -263,16 +268,51 @@ impl PostgresFleet {
         }
     }
 
+    /// The store at the next server: none that another one has replaced which this process has seen. Where it
+    /// cannot be opened, the turn is the one behind it.
     async fn next_store(&self) -> Result<PostgresStore, JoinError> {
         if let Some(first) = self.first.lock().take() {
             return Ok(first);
         }
-        let seen = self.last.lock().as_ref().map(|last| last.known.lock().generation());
-        let seen = seen.unwrap_or_default();
-        self.outside.known.lock().saw(seen.timeline);
-        let begin = (self.next_server.load(Ordering::Relaxed), seen);
-        let opened = PostgresStore::open_after(&self.address, self.options.clone(), begin).await;
+        let servers = self.outside.looks.lock().await.servers();
+        let next = self.next_server.load(Ordering::Relaxed);
+        let opened =
+            PostgresStore::open_after(&self.address, self.options.clone(), (next, self.seen())).await;
+        if opened.is_err() {
+            self.next_server.store((next + 1) % servers, Ordering::Relaxed);
+        }
         opened.map_err(|error| self.not_opened(error))
+    }
+
+    /// The newest server that is known to this process.
+    fn seen(&self) -> Generation {
+        let outside = self.outside.known.lock().generation();
+        match self.last.lock().as_ref().map(|last| last.known.lock().generation()) {
+            // Another system has taken the place of all that was seen before.
+            Some(last) if last.system_id != outside.system_id => last,
+            Some(last) => last.newer(outside),
+            None => outside,
+        }
+    }
+
+    fn saw(&self, generation: Generation) {
+        let mut outside = self.outside.known.lock();
+        if outside.generation().system_id == generation.system_id {
+            outside.saw(generation.timeline);
+        }
+    }
+
+    /// Learns the present generation outside, at a server that the one of this generation has not replaced.
+    async fn learn_of(&self, seen: Generation) -> Result<(), JoinError> {
+        self.saw(seen);
+        let mut left = self.outside.looks.lock().await.servers();
+        loop {
+            left -= 1;
+            match self.outside.learn().await {
+                Err(JoinError::Unavailable(_)) if left > 0 => {}
+                learned => return learned,
+            }
+        }
     }
 
     /// Why a node cannot join whose process could open the store before: for good only if the tables are for
@@ -288,19 +328,6 @@ impl PostgresFleet {
             error => {
                 let (place, why) = (self.outside.place.clone(), error.to_string().into());
                 StoreUnavailable::Away { place, why }.into()
-            }
-        }
-    }
-
-    /// Learns the present generation outside, at a server that the one of this generation has not replaced.
-    async fn learn_of(&self, seen: Generation) -> Result<(), JoinError> {
-        self.outside.known.lock().saw(seen.timeline);
-        let mut left = self.outside.looks.lock().await.servers();
-        loop {
-            left -= 1;
-            match self.outside.learn().await {
-                Err(JoinError::Unavailable(_)) if left > 0 => {}
-                learned => return learned,
             }
         }
     }

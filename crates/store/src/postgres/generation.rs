@@ -18,7 +18,7 @@ use crate::{CommitBatch, CommitOutcome, JoinError, Slot, WriterId};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Generation {
     number: i64,
-    system_id: i64,
+    pub(crate) system_id: i64,
     pub(crate) timeline: i64,
 }
 
@@ -55,6 +55,11 @@ impl Generation {
             system_id: get(row, "system_id")?,
             timeline: get(row, "timeline")?,
         })
+    }
+
+    /// The one of them on the newer timeline.
+    pub(crate) fn newer(self, other: Self) -> Self {
+        if other.timeline > self.timeline { other } else { self }
     }
 
     /// Asks for the generation, for the first time. The process may have seen a server of the fleet before.

@@ -99,13 +99,23 @@ async fn the_same_with_the_locks_in_postgresql() {
     let (folder, server) = (tempfile::tempdir().unwrap(), postgres::Server::start(&[]));
     let folder_of_server = server.folder().to_str().unwrap().replace('/', "%2F");
     let address = format!("postgres://postgres@{folder_of_server}/postgres");
-    goes_on_after_a_kill(|| {
-        let mut command = command(folder.path(), "20m");
+    let command_in = |folder: &Path| {
+        let mut command = command(folder, "20m");
         command.args(["--store", &address]);
         command
-    })
-    .await;
+    };
+    let command = || command_in(folder.path());
+    goes_on_after_a_kill(command).await;
     assert!(!folder.path().join("customers-locks.db").exists());
+
+    // A second process takes the locks over, with customers of its own: the first one ends with its next
+    // write.
+    let mut first = Running::run(command());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let _second = Running::run(command_in(elsewhere.path()));
+    let client = reqwest::Client::new();
+    _ = client.post(format!("{}/sign-in", first.url)).body("user=Ada").send().await;
+    assert_eq!(first.child.wait().unwrap().code(), Some(1));
 }
 
 async fn goes_on_after_a_kill(command: impl Fn() -> Command) {

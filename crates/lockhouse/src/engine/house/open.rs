@@ -106,7 +106,7 @@ impl FormerOwner {
     /// Waits until the former owner is mute. To ensure correctness, nothing is granted and no lock reclaimed
     /// before: until then that owner may end the lease of a client that has come here, and may grant what it
     /// held.
-    async fn until_mute(self, wait: Duration, opened: &Opened) {
+    async fn until_mute(&self, wait: Duration, opened: &Opened) {
         // After a failover nodes go on for as long as they may after their last commit on the former server.
         let wait = if opened.restored { wait.max(self.wait_if_restored) } else { wait };
         self.clock.until(self.since + wait).await;
@@ -176,8 +176,6 @@ impl House {
         let mut restoring = Restoring::new(&clock, options.bounds.limits, marks);
         let mut opened = store.take_slot(slot, writer, &mut |row| restoring.take(row)).await?;
         let Restoring { mut buckets, mut marks, mark_rows, damage, .. } = restoring;
-        // Until the take the former writer may have gone on.
-        let now = clock.now();
         if let Some(Damage { bucket, why }) = damage {
             return Err(OpenError::Damaged { bucket, why });
         }
@@ -193,10 +191,15 @@ impl House {
         let (mut lease, mut wait) = (None, Duration::ZERO);
         if let Some(tenure) = tenure {
             drop(tenure.turn);
-            wait = tenure.former.wait(&tenure.lease, opened.epoch);
-            tenure.former.until_mute(wait, &opened).await;
+            let former = tenure.former;
+            let taken = former.clock.now();
+            wait = former.wait(&tenure.lease, opened.epoch);
+            former.until_mute(wait, &opened).await;
+            // Until the take the former writer may have gone on, and may so for the wait.
+            wait = wait.saturating_sub(former.clock.now().saturating_sub(taken));
             lease = Some(tenure.lease);
         }
+        let now = clock.now();
         let recovery = Recovery::new(&mut opened, &mut buckets, now, &options, whole_millis(wait));
         let mut first_writes = Vec::new();
         if options.lease_ms > 0 {

@@ -13,7 +13,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use lockhouse_core::Instant;
-use parking_lot::MutexGuard;
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::{Instant as TokioInstant, sleep_until};
@@ -110,25 +109,24 @@ impl Inner {
 
     /// A bucket has got its first deadline.
     pub(super) fn watch(self: &Arc<Self>, bucket: &Arc<Shared>) {
-        let mut ticking = self.ticking.lock();
-        let runtime = Handle::try_current().ok().or_else(|| ticking.runtime.clone());
+        let runtime = Handle::try_current().ok().or_else(|| self.ticking.lock().runtime.clone());
         if runtime.is_none() && !self.environment.clock.is_manual() {
-            drop(ticking);
             // Only a runtime's own drop of its tasks comes here; the next use of the bucket tries again.
             bucket.ticker_is_gone();
             return;
         }
-        ticking.buckets.push(Arc::downgrade(bucket));
-        self.start(ticking, runtime);
+        self.start(Some(Arc::downgrade(bucket)), runtime);
     }
 
     /// Time moves on by ticks until buckets that come anew recover no longer, however the system's clock
     /// leaps.
     pub(super) fn watch_recovery_of_new(self: &Arc<Self>) {
-        self.start(self.ticking.lock(), Handle::try_current().ok());
+        self.start(None, Handle::try_current().ok());
     }
 
-    fn start(self: &Arc<Self>, mut ticking: MutexGuard<'_, Ticking>, runtime: Option<Handle>) {
+    fn start(self: &Arc<Self>, bucket: Option<Weak<Shared>>, runtime: Option<Handle>) {
+        let mut ticking = self.ticking.lock();
+        ticking.buckets.extend(bucket);
         let is_first = !std::mem::replace(&mut ticking.running, true);
         if is_first {
             self.environment.clock.start_ticking();

@@ -48,8 +48,8 @@ pub(crate) async fn drain(
     let label = node.as_deref().unwrap_or(cluster.node.label());
     let rows = cluster.node.view().rows;
     let is_there = rows.nodes.iter().any(|row| *row.label == *label);
-    if is_there && rows.nodes.len() == 1 {
-        let rule = "one of several: no other node could take its slots";
+    if is_there && !view(cluster).await.has_member_beside(label) {
+        let rule = "one of several members: no other node could take its slots";
         return Err(Problem::rule(Code::Invalid, "node", &format!("{label:?}"), rule));
     }
     if label == cluster.node.label() {

@@ -63,6 +63,14 @@ pub(crate) struct ClusterView {
     moving: usize,
 }
 
+impl ClusterView {
+    /// Whether another node than this one says that it is a member.
+    pub(super) fn has_member_beside(&self, label: &str) -> bool {
+        let is_member = |node: &NodeView| node.state.as_ref().is_some_and(|state| state.phase == "member");
+        self.nodes.iter().any(|node| node.node != label && is_member(node))
+    }
+}
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeView {
