@@ -120,6 +120,7 @@ impl World {
         let due: Vec<_> = self.cuts.extract_if(.., |(at_ms, ..)| *at_ms <= now_ms).collect();
         for (_, nth, ms) in due {
             self.judge.count("node is cut off while it gives back");
+            self.judge.count("faults");
             self.judge.note(|| format!("node-{nth} is cut off while it gives back, {ms} ms"));
             self.database.cut(nth, &Traffic::ALL, ms);
         }
@@ -141,6 +142,7 @@ impl World {
             };
             if let Some(what) = what {
                 self.judge.count(what);
+                self.judge.count("faults");
                 self.judge.note(|| format!("{what} after a move: node-{nth}"));
             }
         }
