@@ -183,10 +183,9 @@ async fn join(url: &PostgresUrl, config: &Config, options: Options) -> Result<Cl
     let client = Arc::new(NodeClient::new(settings, secret).map_err(wrong)?);
     let postgres =
         PostgresOptions::default().slots(settings.slots).statement_timeout(settings.statement_timeout());
-    let postgres = match (&config.store_password_file, std::env::var_os("PGPASSFILE")) {
-        (Some(file), _) => postgres.password_file(file),
-        (None, Some(file)) => postgres.passfile(file),
-        (None, None) => postgres,
+    let postgres = match &config.store_password_file {
+        Some(file) => postgres.password_file(file),
+        None => postgres.passfile_of_environment(),
     };
     let fleet = PostgresFleet::open(url.as_str(), postgres).await?;
     tracing::info!(node = label, advertise = %advertise, "joins the fleet");

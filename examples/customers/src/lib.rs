@@ -69,12 +69,7 @@ impl App {
         let store: Arc<dyn Store> = match store {
             None => Arc::new(SqliteStore::open(data.join("customers-locks.db"))?),
             Some(address) => {
-                let options = PostgresOptions::default().schema("customers_locks");
-                // As for psql.
-                let options = match std::env::var_os("PGPASSFILE") {
-                    Some(file) => options.passfile(file),
-                    None => options,
-                };
+                let options = PostgresOptions::default().schema("customers_locks").passfile_of_environment();
                 Arc::new(PostgresStore::open(&address, options).await.context("--store")?)
             }
         };

@@ -68,12 +68,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let store: Arc<dyn Store> = match &args.store {
         None => Arc::new(SqliteStore::open(folder.join("seats.db"))?),
         Some(address) => {
-            let options = PostgresOptions::default().schema("seats_locks");
-            // As for psql.
-            let options = match std::env::var_os("PGPASSFILE") {
-                Some(file) => options.passfile(file),
-                None => options,
-            };
+            let options = PostgresOptions::default().schema("seats_locks").passfile_of_environment();
             Arc::new(PostgresStore::open(address, options).await.context("--store")?)
         }
     };

@@ -83,6 +83,16 @@ impl PostgresOptions {
         self
     }
 
+    /// As [`passfile`](Self::passfile) with the file that the variable `PGPASSFILE` names, if it is set, as
+    /// psql has it.
+    #[must_use]
+    pub fn passfile_of_environment(self) -> Self {
+        match std::env::var_os("PGPASSFILE") {
+            Some(path) => self.passfile(path),
+            None => self,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), PostgresOpenError> {
         let wrong = |option, value: String, rule| {
             Err(PostgresOpenError::Option { option, value: value.into(), rule })

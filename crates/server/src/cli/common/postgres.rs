@@ -33,10 +33,9 @@ pub(crate) struct PostgresArgs {
 impl PostgresArgs {
     pub(crate) fn options(&self) -> PostgresOptions {
         let options = PostgresOptions::default().slots(self.slots.unwrap_or(256));
-        match (&self.store_password_file, std::env::var_os("PGPASSFILE")) {
-            (Some(file), _) => options.password_file(file),
-            (None, Some(file)) => options.passfile(file),
-            (None, None) => options,
+        match &self.store_password_file {
+            Some(file) => options.password_file(file),
+            None => options.passfile_of_environment(),
         }
     }
 
