@@ -80,8 +80,7 @@ END
 $body$;
 
 -- Draws a new generation, unless it is another one already than the one that was seen. All of this is as
--- after the restore of a backup; besides, every slot is free, and the nodes that had them may grant for as long
--- as their slot leases before the leases that they gave.
+-- after the restore of a backup; besides, every slot is free.
 CREATE FUNCTION {s}.draw_generation(seen bigint) RETURNS void LANGUAGE plpgsql AS $body$
 DECLARE
     v_mark    bigint;
@@ -101,9 +100,6 @@ BEGIN
     ) AS marks;
     SELECT leap(max(epoch)), max(greatest(longest_lease_ms, longest_lease_before_ms))
     INTO v_epoch, v_longest FROM slots;
-    -- A slot whose owner was declared dead has the slot lease of that.
-    v_longest := v_longest + greatest(
-        (SELECT max(slot_lease_ms) FROM nodes), (SELECT max(slot_lease_ms) FROM slots), 0);
     -- The floor of the slots is as high for all buckets.
     DELETE FROM tenants;
     DELETE FROM floors;

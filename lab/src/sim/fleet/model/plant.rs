@@ -8,8 +8,6 @@ pub(crate) enum Plant {
     NoLeap,
     /// No statement looks whether the database has lost what was confirmed
     NoGeneration,
-    /// A new generation recovers for the longest lease alone, without the slot lease before it
-    ShortRecovery,
     /// A take asks neither for the epoch that was seen nor for the owner
     BlindTake,
     /// A node is declared dead although its counter has moved

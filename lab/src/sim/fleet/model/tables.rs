@@ -182,23 +182,16 @@ impl Statement<'_> {
         Ok(self.tables.generation)
     }
 
-    /// All of this is as after the restore of a backup; besides, every slot is free, and the nodes that had
-    /// them may grant for as long as their slot leases before the leases that they gave.
+    /// All of this is as after the restore of a backup; besides, every slot is free.
     fn draw_generation(&mut self) {
-        let Tables { nodes, slots, .. } = &*self.tables;
-        let each = slots.iter().map(|record| record.stored.highest_numbers());
+        let each = self.tables.slots.iter().map(|record| record.stored.highest_numbers());
         let highest = each.fold(HighestNumbers::default(), |all, of| HighestNumbers {
             mark: all.mark.max(of.mark),
             epoch: all.epoch.max(of.epoch),
             longest_lease_ms: all.longest_lease_ms.max(of.longest_lease_ms),
         });
-        let leases = nodes.iter().map(|node| node.slot_lease).chain(slots.iter().map(|slot| slot.slot_lease));
-        let slot_lease_ms = leases.max().unwrap_or_default().as_millis() as u64;
         let above = HighestNumbers::after_restore(highest, None, self.now);
         let Ok(mut above) = above else { unreachable!("a schedule is too short to use the numbers up") };
-        if self.plant != Some(Plant::ShortRecovery) {
-            above.longest_lease_ms += slot_lease_ms;
-        }
         if self.plant == Some(Plant::NoLeap) {
             above.mark = highest.mark;
         }
