@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use lockhouse_core::{Change, FencingToken, Mode};
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, HeldList, HeldWebLock, JoinError, NewNode, NodeId, NodeRenewal, Opened,
-    PostgresOptions, PostgresStore, RecoveredRow, Scope, Slot, Store, TakeError, Write, WriterId,
+    CommitBatch, CommitOutcome, Fleet, HeldList, HeldWebLock, JoinError, NewNode, NodeId, NodeRenewal,
+    Opened, PostgresFleet, PostgresOptions, PostgresStore, RecoveredRow, Scope, Slot, Store, TakeError,
+    Write, WriterId,
 };
 
 use pgbouncer::PgBouncer;
@@ -312,4 +313,32 @@ async fn a_field_of_a_node_that_is_out_of_its_range_is_named() {
         let error = store(&server.address()).await.join(&wrong).await.unwrap_err();
         assert!(matches!(error, JoinError::Field { field: found, .. } if found == field), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_node_that_comes_back_gives_up_only_where_the_tables_are_for_others() {
+    let server = Server::start(&[]);
+    let options = PostgresOptions::default().slots(SLOTS).statement_timeout(Duration::from_secs(20));
+    let fleet = PostgresFleet::open(&server.address(), options).await.unwrap();
+    let admin = server.connect().await;
+    fleet.join(&node("a")).await.unwrap();
+    let version: i32 =
+        admin.query_one("SELECT version::int4 FROM lockhouse.fleet", &[]).await.unwrap().get(0);
+    let set = async |version: i32| {
+        admin.batch_execute(&format!("UPDATE lockhouse.fleet SET version = {version}")).await.unwrap();
+    };
+    set(99).await;
+    let newer = fleet.join(&node("b")).await.unwrap_err();
+    assert!(matches!(&newer, JoinError::NotOpened(why) if why.contains("99")), "{newer:?}");
+    set(version).await;
+    // Faults of settings may be mended at any time.
+    admin
+        .batch_execute("ALTER ROLE postgres SET default_transaction_isolation = 'serializable'")
+        .await
+        .unwrap();
+    let isolation = fleet.join(&node("b")).await.unwrap_err();
+    assert!(matches!(&isolation, JoinError::Unavailable(_)), "{isolation:?}");
+    admin.batch_execute("ALTER ROLE postgres RESET default_transaction_isolation").await.unwrap();
+    fleet.join(&node("b")).await.unwrap();
+    assert_eq!(fleet.look().await.unwrap().nodes.len(), 2);
 }

@@ -21,7 +21,8 @@ use super::membership::{Membership, Plan, Poll, Take};
 use super::node::{NodeError, NodeEvent, NodePhase, NotReleased, Peers};
 use super::options::NodeOptions;
 use super::slots::{SlotState, SlotTable};
-use crate::engine::commit::slot_lease::{NodeClock, SlotLease, SteadyClock};
+use crate::engine::commit::slot_lease::{NodeClock, SlotLease};
+use crate::engine::commit::steady_clock::SteadyClock;
 use crate::engine::house::open::{FormerOwner, SlotTenure};
 use crate::{House, StoreState};
 
@@ -105,8 +106,7 @@ impl Inner {
             next_ask: AtomicUsize::new(0),
         });
         let first = inner.join().await?;
-        *inner.life.lock() = Some(first.0.clone());
-        inner.phase.send_replace(NodePhase::Member);
+        inner.enter(&first.0);
         tokio::spawn(inner.clone().run(first));
         Ok(inner)
     }
@@ -129,11 +129,15 @@ impl Inner {
         _ = self.events.send(event);
     }
 
+    fn enter(&self, life: &Arc<Life>) {
+        *self.life.lock() = Some(life.clone());
+        self.phase.send_replace(NodePhase::Member);
+    }
+
+    /// Goes through the lives of the node, the first of which it has entered.
     async fn run(self: Arc<Self>, first: (Arc<Life>, Committer)) {
         let mut next = Some(first);
         while let Some((life, committer)) = next.take() {
-            *self.life.lock() = Some(life.clone());
-            self.phase.send_replace(NodePhase::Member);
             self.note(NodeEvent::Joined);
             let ended = self.live(&life, committer).await;
             life.is_ending.send_replace(true);
@@ -148,6 +152,7 @@ impl Inner {
                     self.note(NodeEvent::Dead);
                     self.phase.send_replace(NodePhase::Joining);
                     next = self.rejoin().await;
+                    next.iter().for_each(|(life, _)| self.enter(life));
                 }
                 Ended::Left => {
                     self.phase.send_replace(NodePhase::Left);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockhouse::core::{Acquire, Command, NewRequest, Outcome};
-use lockhouse::fleet::{BucketPlace, FleetNode, NodePhase, NotReleased, owner_of};
+use lockhouse::fleet::{BucketPlace, FleetNode, NodeOptions, NodePhase, NotReleased, owner_of};
 use lockhouse::store::Slot;
-use lockhouse::{Mode, Name, StoreState};
+use lockhouse::{ManualClock, Mode, Name, Options, StoreState};
 use tokio::time::sleep;
 
 use crate::nodes::*;
@@ -150,6 +150,44 @@ async fn a_slot_is_served_only_once_its_former_owner_is_silent() {
     house_in_time(&b, &key).await;
     assert!(begun.elapsed() >= SLOT_LEASE / 2, "{:?}", begun.elapsed());
     assert!(begun.elapsed() < SLOT_LEASE + Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_leaps_shortens_neither_the_wait_for_a_former_owner_nor_the_recovery_after_it() {
+    let (server, peers, clock) = (Arc::new(Server::start(&[])), InProcess::default(), ManualClock::new());
+    let moved = clock.clone();
+    tokio::spawn(async move {
+        let mut last = Instant::now();
+        loop {
+            sleep(Duration::from_millis(10)).await;
+            let now = Instant::now();
+            moved.advance(now - std::mem::replace(&mut last, now));
+        }
+    });
+    let houses = Options::new().lease(LEASE).clock(&clock);
+    let b = NodeOptions::new("b", "http://b").clock(&clock).houses(houses);
+    let b = peers.start_as(&server, b).await.unwrap();
+    let mut former = Process::start(&peers, &server, "a").await;
+    settled(&[&former.node, &b]).await;
+    let slot = slots_of(&former.node, &[&former.node, &b])[0];
+    let key = bucket_of(&b, slot);
+    let session = Session::begin(&house(&former.node, &key), &key, "s").await;
+    session.lock("held").await;
+    former.kill();
+    let client = server.connect().await;
+    client.batch_execute("DELETE FROM lockhouse.nodes WHERE label = 'a'").await.unwrap();
+    let begun = Instant::now();
+    let is_opening = || b.view().slots.iter().any(|known| known.slot == slot && known.state == "opening");
+    poll_until(is_opening).await;
+    assert!(begun.elapsed() < SLOT_LEASE / 2, "{:?}", begun.elapsed());
+    clock.advance(10 * (SLOT_LEASE + LEASE));
+    let house_of_b = house_in_time(&b, &key).await;
+    let waited = begun.elapsed();
+    assert!(waited >= SLOT_LEASE / 2, "{waited:?}");
+    let other = Session::begin(&house_of_b, &key, "other").await;
+    other.lock("free").await;
+    let recovered = begun.elapsed() - waited;
+    assert!(recovered >= LEASE / 10 * 9 && recovered < LEASE + Duration::from_secs(2), "{recovered:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

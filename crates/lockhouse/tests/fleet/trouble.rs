@@ -93,6 +93,35 @@ async fn a_former_life_at_the_same_address_is_outlived_whatever_its_label() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_former_life_is_outlived_also_where_it_cannot_be_declared_dead_at_first() {
+    let (server, peers) = (Arc::new(Server::start(&[])), InProcess::default());
+    let mut former = Process::start(&peers, &server, "a").await;
+    settled(&[&former.node]).await;
+    former.kill();
+    let (mut client, observer) = (server.connect().await, server.connect().await);
+    // It can be looked at, and no node can be deleted.
+    let held = client.transaction().await.unwrap();
+    held.batch_execute("LOCK TABLE lockhouse.nodes IN SHARE MODE").await.unwrap();
+    let next = tokio::spawn({
+        let (server, peers) = (server.clone(), peers.clone());
+        let options = NodeOptions::new("b", "http://a").houses(Options::new().lease(LEASE));
+        async move { peers.start_as(&server, options).await }
+    });
+    // A burial waits for the table, and is given up.
+    for is_waited_for in [true, false] {
+        let begun = Instant::now();
+        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)";
+        while observer.query_one(waits, &[]).await.unwrap().get::<_, bool>(0) != is_waited_for {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{is_waited_for}");
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+    held.rollback().await.unwrap();
+    let b = timeout(Duration::from_secs(30), next).await.unwrap().unwrap().unwrap();
+    settled(&[&b]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn after_a_failover_a_slot_without_buckets_recovers_once() {
     let (server, peers) = (Server::start(&[]), InProcess::default());
     let a = peers.start(&server, "a").await.unwrap();
