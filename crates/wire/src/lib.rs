@@ -84,6 +84,8 @@ pub mod close {
     pub const TOO_LARGE: u16 = 1009;
     /// The server stops; the client should reconnect.
     pub const RESTART: u16 = 1012;
+    /// The reason of a close with [`RESTART`] where the bucket moves to another server of its fleet.
+    pub const MOVING: &str = "moving";
     /// The framing was broken: `bad_frame` or `bad_seq`.
     pub const BAD_FRAME: u16 = 4400;
     /// No credential that the server takes, or not any more; the session has ended.

@@ -29,7 +29,7 @@ pub(crate) fn busy(why: &'static str) -> Farewell {
 /// Closes a connection whose bucket moves, at its turn among all that have to come again.
 pub(crate) async fn part_as_it_moves(state: &AppState, connection: WebSocketConnection) {
     sleep(state.turns.next().min(MOVING_PATIENCE)).await;
-    connection.part(Farewell::new(WriteQueue::default(), close::RESTART, "moving")).await;
+    connection.part(Farewell::new(WriteQueue::default(), close::RESTART, close::MOVING)).await;
 }
 
 /// Comes once the store cannot write and the bucket does not recover: by then it is the store that keeps back
@@ -88,7 +88,7 @@ impl Session {
             return;
         }
         if self.is_handed_over() {
-            let farewell = Farewell::new(WriteQueue::default(), close::RESTART, "moving");
+            let farewell = Farewell::new(WriteQueue::default(), close::RESTART, close::MOVING);
             return see_off(&self.state, connection, LastWords::Farewell(farewell));
         }
         self.welcome(false);
@@ -331,7 +331,7 @@ impl Session {
             }
             Verdict::Bye => Parting::Ended(self.close(close::NORMAL, "bye")),
             Verdict::Stop => Parting::Ended(self.close_for_now("shutdown")),
-            Verdict::Moved => Parting::Ended(self.close_for_now("moving")),
+            Verdict::Moved => Parting::Ended(self.close_for_now(close::MOVING)),
             Verdict::Unsupported => Parting::Detached(self.close(close::UNSUPPORTED, "binary message")),
             Verdict::Fatal(code, problem) => {
                 // The client's value is not repeated: it may be a secret in the wrong place.

@@ -34,9 +34,6 @@ pub(crate) enum Over {
     Binary,
 }
 
-/// The reason of a close where the bucket moves.
-const MOVING: &str = "moving";
-
 /// How much is read at once. The library fills so much with zeros before each read.
 const READ_BYTES: usize = 4 << 10;
 
@@ -84,7 +81,8 @@ pub(crate) async fn receive(
             Some(Ok(Message::Close(frame))) => {
                 let over = match frame {
                     Some(frame)
-                        if u16::from(frame.code) == wire::close::RESTART && frame.reason == MOVING =>
+                        if u16::from(frame.code) == wire::close::RESTART
+                            && frame.reason == wire::close::MOVING =>
                     {
                         Over::Moving
                     }
