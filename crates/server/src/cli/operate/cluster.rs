@@ -1,5 +1,6 @@
 //! `lockhouse cluster`
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -102,21 +103,22 @@ impl Cluster {
     }
 }
 
-/// A line for each node, and one for each run of slots that are alike.
+/// A line for each node, and one for each node and state of slots.
 fn lines(fleet: &Value) -> Vec<String> {
     let nodes = fleet["nodes"].as_array().into_iter().flatten();
     let mut lines: Vec<String> = nodes.map(|node| node_line(node, fleet)).collect();
     lines.push(String::new());
-    let alike = |slot: &Value| [text(slot, "node"), text(slot, "state")];
     let slots = fleet["slots"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for run in slots.chunk_by(|one, next| alike(one) == alike(next)) {
-        let epochs = || run.iter().filter_map(|slot| slot["epoch"].as_u64());
-        let (least, most) = (epochs().min().unwrap_or_default(), epochs().max().unwrap_or_default());
-        let [first, last] = [0, run.len() - 1].map(|at| text(&run[at], "slot"));
-        let [node, state] = alike(&run[0]);
-        let (slots, epochs) = (range(&first, &last), range(&least.to_string(), &most.to_string()));
-        let slots = if run.len() == 1 { format!("slot {slots}") } else { format!("slots {slots}") };
-        lines.push(format!("{slots}  {node}  {state}  epoch {epochs}"));
+    let mut alike = BTreeMap::<_, Vec<&Value>>::new();
+    for slot in slots {
+        alike.entry([text(slot, "node"), text(slot, "state")]).or_default().push(slot);
+    }
+    for ([node, state], slots) in alike {
+        let numbers: Vec<_> = slots.iter().filter_map(|slot| slot["slot"].as_u64()).collect();
+        let epochs = || slots.iter().filter_map(|slot| slot["epoch"].as_u64());
+        let epochs = range(epochs().min().unwrap_or_default(), epochs().max().unwrap_or_default());
+        let noun = if numbers.len() == 1 { "slot" } else { "slots" };
+        lines.push(format!("{node}  {state}  {noun} {}  epoch {epochs}", ranges(&numbers)));
     }
     let free = slots.iter().filter(|slot| text(slot, "state") == "free").count();
     let free = if free > 0 { format!(", {free} are free, and served by no node") } else { String::new() };
@@ -124,8 +126,14 @@ fn lines(fleet: &Value) -> Vec<String> {
     lines
 }
 
-fn range(first: &str, last: &str) -> String {
-    if first == last { first.to_owned() } else { format!("{first} to {last}") }
+/// Numbers in their order, such as "0 to 2, 7".
+fn ranges(numbers: &[u64]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    runs.map(|run| range(run[0], run[run.len() - 1])).collect::<Vec<_>>().join(", ")
+}
+
+fn range(first: u64, last: u64) -> String {
+    if first == last { first.to_string() } else { format!("{first} to {last}") }
 }
 
 fn node_line(node: &Value, fleet: &Value) -> String {

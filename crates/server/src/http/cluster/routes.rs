@@ -38,6 +38,19 @@ pub(crate) async fn show(State(state): State<Arc<AppState>>, _: Caller) -> ApiRe
     Ok(Json(view(cluster(&state)?).await))
 }
 
+/// No other member could take the slots of the node, as far as is known; `silent` have not said.
+fn not_drained(label: &str, silent: &[&str]) -> Box<Problem> {
+    if silent.is_empty() {
+        let rule = "one of several members: no other node could take its slots";
+        return Problem::rule(Code::Invalid, "node", &format!("{label:?}"), rule);
+    }
+    let why = format!(
+        "no other node says that it could take the slots of {label:?}; without an answer: {}",
+        silent.join(", ")
+    );
+    Problem::new(Code::Unavailable, why).retry_after(NODE_STATE_PATIENCE)
+}
+
 /// Begins to give all slots of a node to others.
 pub(crate) async fn drain(
     State(state): State<Arc<AppState>>,
@@ -48,9 +61,11 @@ pub(crate) async fn drain(
     let label = node.as_deref().unwrap_or(cluster.node.label());
     let rows = cluster.node.view().rows;
     let is_there = rows.nodes.iter().any(|row| *row.label == *label);
-    if is_there && !view(cluster).await.has_member_beside(label) {
-        let rule = "one of several members: no other node could take its slots";
-        return Err(Problem::rule(Code::Invalid, "node", &format!("{label:?}"), rule));
+    if is_there {
+        let fleet = view(cluster).await;
+        if !fleet.has_member_beside(label) {
+            return Err(not_drained(label, &fleet.silent_beside(label)));
+        }
     }
     if label == cluster.node.label() {
         begin_to_drain(cluster);

@@ -69,6 +69,12 @@ impl ClusterView {
         let is_member = |node: &NodeView| node.state.as_ref().is_some_and(|state| state.phase == "member");
         self.nodes.iter().any(|node| node.node != label && is_member(node))
     }
+
+    /// The other nodes that do not say how they are.
+    pub(super) fn silent_beside(&self, label: &str) -> Vec<&str> {
+        let silent = self.nodes.iter().filter(|node| node.node != label && node.state.is_none());
+        silent.map(|node| &*node.node).collect()
+    }
 }
 
 #[derive(Debug, Serialize)]
