@@ -43,7 +43,7 @@ fn a_node_that_cannot_be_one_says_why_in_one_line() {
     assert!(error.contains("must have no password in it") && !error.contains("hunter2"), "{error}");
     one_line(store("postgres://nobody@127.0.0.1:1/d"), 1, &["127.0.0.1"]);
     for (address, fault) in
-        [("postgres://u@h:1/d?colour=red", "parameter"), ("postgres://u@h:port/d", "cannot be read")]
+        [("postgres://u@h:1/d?colour=red", "parameter"), ("postgres://u@h:port/d", "its port is no number")]
     {
         one_line(store(address), 2, &["store = ", address, fault, "postgres://USER@HOST:PORT/DATABASE"]);
     }

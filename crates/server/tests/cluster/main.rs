@@ -9,6 +9,7 @@ mod fleet;
 mod moves;
 #[path = "../../../../tests/support/postgres.rs"]
 mod postgres;
+mod relay;
 #[path = "../running/mod.rs"]
 mod running;
 mod stale;

@@ -113,6 +113,16 @@ impl Running {
         kill_process(Pid::from_child(&self.child), Signal::HUP).unwrap();
     }
 
+    /// SIGSTOP, until [`go_on`](Self::go_on).
+    pub(crate) fn stand_still(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
+    }
+
+    /// SIGCONT.
+    pub(crate) fn go_on(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
+    }
+
     /// SIGTERM; returns its exit code, and what the log says beyond what has been read.
     pub(crate) fn terminate(mut self) -> (Option<i32>, Vec<String>) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();

@@ -13,7 +13,7 @@ use crate::{Fatal, StoreUnavailable};
 #[non_exhaustive]
 pub enum PostgresOpenError {
     /// The address is none.
-    #[error("the address: {why}; an address is like postgres://USER@HOST:PORT/DATABASE")]
+    #[error("no address of PostgreSQL: {why}; one is like postgres://USER@HOST:PORT/DATABASE")]
     Address {
         /// What is wrong with it. No part of the address is repeated, as it may have a password.
         why: Box<str>,

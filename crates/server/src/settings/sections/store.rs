@@ -53,7 +53,7 @@ pub enum NoStore {
     )]
     HasPassword,
     /// It cannot be read.
-    #[error("must be an address of PostgreSQL: {0}")]
+    #[error("is {0}")]
     Address(PostgresOpenError),
 }
 

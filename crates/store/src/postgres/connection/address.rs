@@ -51,8 +51,7 @@ impl DatabaseAddress {
     /// password.
     pub(crate) fn of(address: &str) -> Result<Self, PostgresOpenError> {
         let Split { rest, mode, root } = split(address)?;
-        let mut config: Config =
-            rest.parse().map_err(|_| wrong("it cannot be read, or has a parameter that is not known"))?;
+        let mut config: Config = rest.parse().map_err(|error| wrong(fault_of(&error)))?;
         let (mode, security) = security(&config, mode.as_deref(), root.as_deref())?;
         config.ssl_mode(mode);
         let has_at = |text: &str| text.contains('@');
@@ -64,6 +63,18 @@ impl DatabaseAddress {
         }
         let servers = one_for_each_host(&config)?;
         Ok(Self { servers, security })
+    }
+}
+
+/// What the library says without the parts of the address that it repeats.
+fn fault_of(error: &tokio_postgres::Error) -> &'static str {
+    let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    if said.starts_with("unknown option") {
+        "it has a parameter that is not known"
+    } else if said == "invalid value for option `port`" {
+        "its port is no number from 1 to 65535"
+    } else {
+        "it cannot be read"
     }
 }
 
@@ -300,7 +311,8 @@ mod tests {
             ("postgres://u:hush@a/d?sslmode=%FF", "percent-encoded wrongly"),
             ("postgres://u:hush@a/d?sslrootcert=", "sslrootcert is empty"),
             ("postgres://u:hush@a/d?sslrootcert=system&sslmode=require", "must be verify-full"),
-            ("postgres://u:hush@a/d?colour=red", "cannot be read"),
+            ("postgres://u:hush@a/d?colour=red", "a parameter that is not known"),
+            ("postgres://u:hush@a:port/d", "its port"),
             ("hush", "cannot be read"),
             ("mysql://u:hush@a/d", "cannot be read"),
         ] {
