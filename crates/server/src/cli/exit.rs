@@ -38,8 +38,43 @@ impl Failure {
 
 /// One line to stderr, or more if the message has more.
 pub(super) fn complain(message: impl Display) {
+    complain_to(&mut std::io::stderr(), message);
+}
+
+/// In one write, as the command of `run` writes to the same stderr: a line of it must not come in between.
+fn complain_to(stderr: &mut impl Write, message: impl Display) {
     let message = message.to_string();
     let lines: Vec<String> = message.split('\n').map(visible).collect();
     // Without stderr there is no place to report to.
-    _ = writeln!(std::io::stderr(), "lockhouse: {}", lines.join("\n"));
+    _ = stderr.write_all(format!("lockhouse: {}\n", lines.join("\n")).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::io;
+
+    use super::*;
+
+    /// Has each write by itself.
+    struct Writes(Vec<String>);
+
+    impl Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(String::from_utf8(bytes.to_vec()).unwrap());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_complaint_is_one_write() {
+        let mut stderr = Writes(Vec::new());
+        complain_to(&mut stderr, format_args!("lost the lock {:?}\nand\tmore", "n"));
+        assert_eq!(stderr.0, ["lockhouse: lost the lock \"n\"\nand\\tmore\n"]);
+    }
 }

@@ -8,6 +8,9 @@ pub(crate) enum Plant {
     NoLeap,
     /// No statement looks whether the database has lost what was confirmed
     NoGeneration,
+    /// A new generation forgets for how long the owners of before may speak: slots recover for the longest
+    /// lease alone
+    ShortRecovery,
     /// A take asks neither for the epoch that was seen nor for the owner
     BlindTake,
     /// A node is declared dead although its counter has moved

@@ -200,6 +200,9 @@ impl Statement<'_> {
             record.stored.go_on_above(above);
             (record.epoch, record.last_seq, record.owner, record.ended) = (above.epoch, 0, None, false);
             record.last_list = None;
+            if self.plant == Some(Plant::ShortRecovery) {
+                record.slot_lease = Duration::ZERO;
+            }
         }
         self.tables.nodes.clear();
         self.tables.generation = self.random.next_u64();
