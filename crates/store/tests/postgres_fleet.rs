@@ -183,6 +183,40 @@ async fn a_slot_that_is_given_back_passes_with_the_list_of_what_was_held() {
 }
 
 #[tokio::test]
+async fn a_slot_keeps_the_longest_slot_lease_of_its_owners_until_one_of_them_gives_it_back() {
+    let server = Server::start(&[]);
+    let address = server.address();
+    let join = async |label: &str, seconds: u64| {
+        let node = NewNode { slot_lease: Duration::from_secs(seconds), ..node(label) };
+        store(&address).await.join(&node).await.unwrap()
+    };
+    let (a, b) = (join("a", 60).await, join("b", 3).await);
+    let slot_lease =
+        async || b.look().await.unwrap().slots.iter().find(|row| row.slot.get() == 0).unwrap().slot_lease;
+    take(&a, 0).await.unwrap();
+    bury(&b, a.node().unwrap()).await;
+    // It waits for that owner, and may die meanwhile.
+    let opened = take(&b, 0).await.unwrap();
+    assert_eq!(slot_lease().await, Duration::from_secs(60));
+    let last = batch(0, &opened, 1, vec![Write::StoppedHolding { held: None }]);
+    assert_eq!(outcome(&b, &last).await, CommitOutcome::Committed);
+    take(&b, 0).await.unwrap();
+    assert_eq!(slot_lease().await, Duration::from_secs(3));
+
+    // After a failover no owner has given it back in the present generation.
+    let a = join("a", 60).await;
+    take(&a, 1).await.unwrap();
+    a.declare_restored().await.unwrap();
+    let b = b.join(&node("b")).await.unwrap();
+    let opened = take(&b, 1).await.unwrap();
+    let last = batch(1, &opened, 1, vec![Write::StoppedHolding { held: None }]);
+    assert_eq!(outcome(&b, &last).await, CommitOutcome::Committed);
+    take(&b, 1).await.unwrap();
+    let rows = b.look().await.unwrap().slots;
+    assert_eq!(rows.iter().find(|row| row.slot.get() == 1).unwrap().slot_lease, Duration::from_secs(60));
+}
+
+#[tokio::test]
 async fn what_a_dead_life_of_a_node_took_it_writes_no_more_in_the_next() {
     let server = Server::start(&[]);
     let (a, b) = (joined(&server.address(), "a").await, joined(&server.address(), "b").await);

@@ -18,7 +18,7 @@ impl World {
         }
         // Long enough for others to take what the node had, and to grant it; often in peace.
         let is_long = self.random.percent(40);
-        let longest = self.times.slot_lease_ms + self.times.lease_ms + 500;
+        let longest = self.times.longest_slot_lease_ms() + self.times.lease_ms + 500;
         let ms = if is_long { longest } else { 300 } + self.random.below(2000) as u64;
         if is_long && self.random.percent(75) {
             self.quiet_until_ms = self.now_ms + ms;
@@ -127,7 +127,7 @@ impl World {
         let due: Vec<_> = self.ends.extract_if(.., |(at_ms, _)| *at_ms <= now_ms).collect();
         for (_, end) in due {
             let Some(nth) = self.place_of(end) else { continue };
-            let long_ms = self.times.slot_lease_ms + self.times.lease_ms + 500;
+            let long_ms = self.times.longest_slot_lease_ms() + self.times.lease_ms + 500;
             let what = match self.random.below(7) {
                 0 => self.leave(nth),
                 1 => self.delete_by_hand(nth),

@@ -114,6 +114,7 @@ impl World {
         let slot_lease_ms = 1500 + 500 * random.below(2) as u64;
         let times = Times {
             slot_lease_ms,
+            has_two_slot_leases: random.percent(25),
             // Shorter than a takeover, or long enough to outlast it.
             lease_ms: [1000, 1500, 3000][random.below(3)],
             join_delay_ms: [0, slot_lease_ms / 4, slot_lease_ms][random.below(3)],

@@ -243,8 +243,10 @@ BEGIN
             RETURN QUERY
                 UPDATE slots
                 SET epoch = slots.epoch + 1, writer = the_writer, owner = the_node, last_seq = 0,
-                    slot_lease_ms = coalesce(
-                        (SELECT nodes.slot_lease_ms FROM nodes WHERE incarnation = the_node), 0),
+                    -- If this take comes to nothing, the next one has to wait for the owners before it.
+                    slot_lease_ms = greatest(
+                        CASE WHEN slots.ended AND NOT slots.restored THEN 0 ELSE slots.slot_lease_ms END,
+                        (SELECT nodes.slot_lease_ms FROM nodes WHERE incarnation = the_node)),
                     ended = false, held = NULL, longest_lease_ms = 0,
                     -- By the clock of the server, as a new generation leaps by that: nodes have clocks of their own.
                     token_floor = CASE WHEN the_node IS NULL THEN slots.token_floor

@@ -167,6 +167,9 @@ impl Tables {
     }
 }
 
+/// How far the numbers of a new generation are ahead of the clock (`generation.sql`).
+const AHEAD: Duration = Duration::from_secs(60);
+
 impl Statement<'_> {
     /// What every statement that writes begins with: the generation, after a new one was drawn if need be.
     fn begin(&mut self, known: &KnownCommits) -> Result<u64, Demoted> {
@@ -190,7 +193,7 @@ impl Statement<'_> {
             epoch: all.epoch.max(of.epoch),
             longest_lease_ms: all.longest_lease_ms.max(of.longest_lease_ms),
         });
-        let above = HighestNumbers::after_restore(highest, None, self.now);
+        let above = HighestNumbers::after_restore(highest, None, self.now + AHEAD);
         let Ok(mut above) = above else { unreachable!("a schedule is too short to use the numbers up") };
         if self.plant == Some(Plant::NoLeap) {
             above.mark = highest.mark;
@@ -325,9 +328,11 @@ impl Statement<'_> {
         if self.plant == Some(Plant::ListServesTwice) {
             opened.held = record.last_list.clone();
         }
+        // If this take comes to nothing, the next one has to wait for the owners before it.
+        let of_before = if record.ended && !opened.restored { Duration::ZERO } else { record.slot_lease };
+        record.slot_lease = of_before.max(slot_lease.unwrap_or_default());
         (record.epoch, record.writer, record.owner) = (opened.epoch, writer.0, Some(node));
         (record.last_seq, record.ended) = (0, false);
-        record.slot_lease = slot_lease.unwrap_or_default();
         self.has_written = true;
         Ok(TakeAnswer::Done(Box::new(opened), generation))
     }
