@@ -544,8 +544,9 @@ async fn the_leap_is_that_of_a_restored_backup_a_minute_later() {
     };
     for highest in [0, 7, 1 << 40] {
         let (before, leapt, after) = (rule(highest), leap(highest).await.unwrap(), rule(highest));
-        // Both have the clock of this machine, one with milliseconds.
-        assert!(before.unwrap() <= leapt && leapt <= after.unwrap() + (1 << 20) / 1000, "{leapt}");
+        // Both have the clock of this machine, one with milliseconds and a part by chance.
+        let latest = after.unwrap() + (1 << 20) / 1000 + (1 << 17);
+        assert!(before.unwrap() <= leapt && leapt <= latest, "{leapt}");
     }
     for highest in [1 << 51, (1 << 53) - 2 - LEAP] {
         assert_eq!(leap(highest).await.unwrap(), rule(highest).unwrap());

@@ -52,16 +52,18 @@ BEGIN
 END
 $body$;
 
--- The number above which those of a restored state go on: the rule of `leap.rs`, a minute ahead of the clock.
--- A former primary that goes on to take slots raises their tokens to the clock, too: for a minute they stay below
--- those of the new generation, and the fence lets nothing of it pass that comes later.
+-- The number above which those of a restored state go on: the rule of `leap.rs`, a minute ahead of the clock. A
+-- former primary that goes on to take slots raises their tokens to the clock, too: for a minute they stay below
+-- those of the new generation, and the fence lets nothing of it pass that comes later. Of two servers that draw
+-- a generation in the same moment each goes on above another number, by chance within an eighth of a second.
 CREATE FUNCTION {s}.leap(highest bigint) RETURNS bigint LANGUAGE plpgsql AS $body$
 DECLARE
     v_clock bigint := floor(extract(epoch FROM clock_timestamp()) * (1 << 20));
     v_above bigint;
 BEGIN
     -- A clock before 1970 says nothing. A bucket may have reserved 2^20, a second's, beyond the clock.
-    v_clock := CASE WHEN v_clock > 0 THEN v_clock + (60 + 1) * (1 << 20) ELSE 0 END;
+    v_clock := CASE WHEN v_clock > 0
+        THEN v_clock + (60 + 1) * (1 << 20) + floor(random() * (1 << 17))::bigint ELSE 0 END;
     v_above := CASE WHEN v_clock > highest THEN v_clock ELSE highest + (1::bigint << 47) END;
     IF v_above >= (1::bigint << 53) - 1 THEN
         RAISE 'fencing tokens would go on above %, but they end at 2^53', v_above;

@@ -167,7 +167,7 @@ impl Tables {
     }
 }
 
-/// How far the numbers of a new generation are ahead of the clock (`generation.sql`).
+/// How far the numbers of a new generation are ahead of the clock at least (`generation.sql`).
 const AHEAD: Duration = Duration::from_secs(60);
 
 impl Statement<'_> {
@@ -193,7 +193,8 @@ impl Statement<'_> {
             epoch: all.epoch.max(of.epoch),
             longest_lease_ms: all.longest_lease_ms.max(of.longest_lease_ms),
         });
-        let above = HighestNumbers::after_restore(highest, None, self.now + AHEAD);
+        let by_chance = Duration::from_micros(self.random.next_u64() % 125_000);
+        let above = HighestNumbers::after_restore(highest, None, self.now + AHEAD + by_chance);
         let Ok(mut above) = above else { unreachable!("a schedule is too short to use the numbers up") };
         if self.plant == Some(Plant::NoLeap) {
             above.mark = highest.mark;
