@@ -227,8 +227,10 @@ var LOSS_MESSAGES = {
   broken: "The lock was broken by an operator.",
   superseded: "The lock could not be kept over a restart of the server."
 };
-function lockLost(reason) {
-  return decorated(new DOMException(LOSS_MESSAGES[reason], "AbortError"), "reason", reason);
+function lockLost(reason, why) {
+  const message = why === void 0 ? LOSS_MESSAGES[reason] : `The lock was broken by an operator: ${why}`;
+  const error = decorated(new DOMException(message, "AbortError"), "reason", reason);
+  return why === void 0 ? error : decorated(error, "why", why);
 }
 function domError(name, message) {
   return new DOMException(message, name);
@@ -355,7 +357,12 @@ function readNotice(frame) {
     case "released":
       return { type: frame.type, id: positive(frame, "id") };
     case "lost":
-      return { type: "lost", id: positive(frame, "id"), reason: lossReason(frame) };
+      return {
+        type: "lost",
+        id: positive(frame, "id"),
+        reason: lossReason(frame),
+        why: frame.why == null ? void 0 : text(frame, "why")
+      };
     case "ended":
       return { type: "ended", agent: positive(frame, "agent"), reason: lossReason(frame) };
     case "error":
@@ -743,8 +750,8 @@ var Hold = class {
     return this.#controller.signal;
   }
   /** Notes the loss, and returns its error. No listener is notified yet. */
-  lose(reason) {
-    this.#loss = lockLost(reason);
+  lose(reason, why) {
+    this.#loss = lockLost(reason, why);
     this.#abortReason ??= this.#loss;
     return this.#loss;
   }
@@ -1923,7 +1930,7 @@ var Agent = class {
         this.#callBackWithNull(notice.id);
         return;
       case "lost":
-        this.#lose(notice.id, notice.reason);
+        this.#lose(notice);
         return;
       case "ended":
         this.#agentEnded(notice.agent, notice.reason);
@@ -2020,9 +2027,9 @@ var Agent = class {
       request.reject
     );
   }
-  #lose(id, reason) {
+  #lose({ id, reason, why }) {
     const request = this.#open.get(id);
-    if (request?.kind === "request" && request.hold) this.#reportLoss([request], reason);
+    if (request?.kind === "request" && request.hold) this.#reportLoss([request], reason, why);
   }
   #postRelease(id) {
     this.#session.post(releaseBody(id));
@@ -2098,7 +2105,7 @@ var Agent = class {
   /** The session is over, but a new server lets its locks be reclaimed: those that cannot be are lost. */
   #keepLocks(former) {
     for (const notice of this.#tasks.clear()) {
-      if (notice.type === "lost") this.#lose(notice.id, notice.reason);
+      if (notice.type === "lost") this.#lose(notice);
       if (notice.type === "ended" && notice.agent === this.#number) this.#endRequests(notice.reason);
     }
     const kept = /* @__PURE__ */ new Set();
@@ -2161,14 +2168,14 @@ var Agent = class {
     }
     this.#reportLoss(held, reason);
   }
-  #reportLoss(held, reason) {
-    this.#reportLosses(new Map(held.map((request) => [request, reason])));
+  #reportLoss(held, reason, why) {
+    this.#reportLosses(new Map(held.map((request) => [request, reason])), why);
   }
   /** Changes all state first, since listeners of the signals run at once. */
-  #reportLosses(lost) {
+  #reportLosses(lost, why) {
     for (const [request, reason] of lost) {
       this.#close(request);
-      request.reject(request.hold?.lose(reason));
+      request.reject(request.hold?.lose(reason, why));
     }
     for (const request of lost.keys()) request.hold?.announceLoss();
   }

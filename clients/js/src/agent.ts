@@ -262,7 +262,7 @@ export class Agent {
         this.#callBackWithNull(notice.id);
         return;
       case 'lost':
-        this.#lose(notice.id, notice.reason);
+        this.#lose(notice);
         return;
       case 'ended':
         this.#agentEnded(notice.agent, notice.reason);
@@ -368,10 +368,10 @@ export class Agent {
     );
   }
 
-  #lose(id: number, reason: LossReason): void {
+  #lose({ id, reason, why }: Extract<Notice, { type: 'lost' }>): void {
     const request = this.#open.get(id);
     // A lock that was released meanwhile ended well, whatever became of it on the server.
-    if (request?.kind === 'request' && request.hold) this.#reportLoss([request], reason);
+    if (request?.kind === 'request' && request.hold) this.#reportLoss([request], reason, why);
   }
 
   #postRelease(id: number): void {
@@ -456,7 +456,7 @@ export class Agent {
   /** The session is over, but a new server lets its locks be reclaimed: those that cannot be are lost. */
   #keepLocks(former: Lease): void {
     for (const notice of this.#tasks.clear()) {
-      if (notice.type === 'lost') this.#lose(notice.id, notice.reason);
+      if (notice.type === 'lost') this.#lose(notice);
       if (notice.type === 'ended' && notice.agent === this.#number) this.#endRequests(notice.reason);
     }
     const kept = new Set<Request>();
@@ -524,15 +524,15 @@ export class Agent {
     this.#reportLoss(held, reason);
   }
 
-  #reportLoss(held: Request[], reason: LossReason): void {
-    this.#reportLosses(new Map(held.map((request) => [request, reason])));
+  #reportLoss(held: Request[], reason: LossReason, why?: string): void {
+    this.#reportLosses(new Map(held.map((request) => [request, reason])), why);
   }
 
   /** Changes all state first, since listeners of the signals run at once. */
-  #reportLosses(lost: ReadonlyMap<Request, LossReason>): void {
+  #reportLosses(lost: ReadonlyMap<Request, LossReason>, why?: string): void {
     for (const [request, reason] of lost) {
       this.#close(request);
-      request.reject(request.hold?.lose(reason));
+      request.reject(request.hold?.lose(reason, why));
     }
     for (const request of lost.keys()) request.hold?.announceLoss();
   }

@@ -8,6 +8,8 @@ export type LossReason = 'stolen' | 'expired' | 'terminated' | 'denied' | 'broke
 export interface LockLostError extends DOMException {
   readonly name: 'AbortError';
   readonly reason: LossReason;
+  /** The words of the operator who broke the lock. */
+  readonly why?: string;
 }
 
 /** What a server found wrong: the field, its value and the rule that it broke. Set as `detail` on the error. */
@@ -29,9 +31,11 @@ const LOSS_MESSAGES: Record<LossReason, string> = {
   superseded: 'The lock could not be kept over a restart of the server.',
 };
 
-/** Makes the error for a lock that was lost. */
-export function lockLost(reason: LossReason): LockLostError {
-  return decorated(new DOMException(LOSS_MESSAGES[reason], 'AbortError'), 'reason', reason) as LockLostError;
+/** Makes the error for a lock that was lost; `why` are the words of the operator who broke it. */
+export function lockLost(reason: LossReason, why?: string): LockLostError {
+  const message = why === undefined ? LOSS_MESSAGES[reason] : `The lock was broken by an operator: ${why}`;
+  const error = decorated(new DOMException(message, 'AbortError'), 'reason', reason);
+  return (why === undefined ? error : decorated(error, 'why', why)) as LockLostError;
 }
 
 /** Makes the DOMException of this name. */

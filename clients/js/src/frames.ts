@@ -40,7 +40,7 @@ export type Notice =
   | { readonly type: 'granted'; readonly id: number; readonly token: number; readonly ticket: string | undefined }
   | { readonly type: 'refused'; readonly id: number }
   | { readonly type: 'released'; readonly id: number }
-  | { readonly type: 'lost'; readonly id: number; readonly reason: LossReason }
+  | { readonly type: 'lost'; readonly id: number; readonly reason: LossReason; readonly why: string | undefined }
   | { readonly type: 'ended'; readonly agent: number; readonly reason: LossReason }
   | { readonly type: 'error'; readonly id: number; readonly detail: RefusalDetail; readonly message: string }
   | {
@@ -152,7 +152,12 @@ export function readNotice(frame: RawFrame): Notice | undefined {
     case 'released':
       return { type: frame.type, id: positive(frame, 'id') };
     case 'lost':
-      return { type: 'lost', id: positive(frame, 'id'), reason: lossReason(frame) };
+      return {
+        type: 'lost',
+        id: positive(frame, 'id'),
+        reason: lossReason(frame),
+        why: frame.why == null ? undefined : text(frame, 'why'),
+      };
     case 'ended':
       return { type: 'ended', agent: positive(frame, 'agent'), reason: lossReason(frame) };
     case 'error':

@@ -67,8 +67,8 @@ export class Hold {
   }
 
   /** Notes the loss, and returns its error. No listener is notified yet. */
-  lose(reason: LossReason): LockLostError {
-    this.#loss = lockLost(reason);
+  lose(reason: LossReason, why?: string): LockLostError {
+    this.#loss = lockLost(reason, why);
     this.#abortReason ??= this.#loss;
     return this.#loss;
   }

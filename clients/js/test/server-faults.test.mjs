@@ -118,6 +118,15 @@ describe('what a server does wrong', () => {
     });
   }
 
+  test('a lock that an operator breaks is lost with the words of the operator', async (t) => {
+    const opened = await open(t);
+    const { released, lock } = await hold(opened, 'a', 7, 1);
+    opened.server.send({ type: 'lost', seq: 2, id: 1, reason: 'broken', why: 'she has left' });
+    const message = 'The lock was broken by an operator: she has left';
+    await assert.rejects(released, { name: 'AbortError', reason: 'broken', why: 'she has left', message });
+    assert.equal(lock.signal.reason.why, 'she has left');
+  });
+
   test('an agent that an operator ends: its locks are broken, its requests reject, and the next ones join anew', async (t) => {
     const opened = await open(t);
     const { released, lock } = await hold(opened, 'a', 7, 1);

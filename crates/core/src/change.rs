@@ -203,8 +203,17 @@ pub enum OwnerEnd {
     Overdue,
 }
 
+/// Who broke a hold, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BrokenBy {
+    /// The operator, as the caller names it.
+    pub operator: Box<str>,
+    /// The operator's words.
+    pub reason: Option<Box<str>>,
+}
+
 /// Why an offline lock ended, apart from [`Change::OwnerEnded`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LockEnd {
     /// The owner released the lock.
     Released,
@@ -212,12 +221,14 @@ pub enum LockEnd {
     Undone,
     /// A web lock request stole the name.
     Stolen,
+    /// An operator broke the lock.
+    Broken(BrokenBy),
     /// The owner has ended, at which the lock became [void](Change::LocksVoided).
     WithOwner(OwnerEnd),
 }
 
 /// Why a claim ended without having been made final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ClaimEnd {
     /// The claim was released.
     Released,
@@ -225,6 +236,8 @@ pub enum ClaimEnd {
     Expired,
     /// A web lock request stole the name.
     Stolen,
+    /// An operator broke the claim.
+    Broken(BrokenBy),
 }
 
 #[cfg(test)]

@@ -155,6 +155,19 @@ pub struct NewClaim<'a> {
     pub metadata: Option<&'a str>,
 }
 
+/// A hold that an operator means to break: a web lock, an offline lock or a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldToBreak<'a> {
+    /// The resource name.
+    pub name: Name<'a>,
+    /// The token of the hold; no other hold of the name is meant.
+    pub token: FencingToken,
+    /// The operator, for those who look at the history later.
+    pub operator: &'a str,
+    /// The operator's words to the holder.
+    pub reason: Option<&'a str>,
+}
+
 /// The commands of a lock manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
@@ -254,6 +267,11 @@ pub enum Command<'a> {
         /// Only the assignment with this token, if one is given.
         token: Option<FencingToken>,
     },
+    /// Ends a hold of any discipline for its holder: exactly that one, and never a later hold of the name.
+    /// Answer: `Broken`, or `Refused` for operators and words of more bytes than
+    /// [`Limits::label_bytes`](crate::Limits::label_bytes) and
+    /// [`Limits::metadata_bytes`](crate::Limits::metadata_bytes).
+    Break(HoldToBreak<'a>),
     /// An agent reclaims a lock from before a restart. Answer: `Granted` or `Refused`.
     Reclaim(NewReclaim<'a>),
     /// No further reclaim will come. Answer: `RecoveryEnded`.

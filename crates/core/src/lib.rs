@@ -39,16 +39,17 @@ mod refusal;
 mod snapshot;
 
 pub use change::{
-    AssignmentRecord, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerEnd, OwnerRecord, VoidLocks,
+    AssignmentRecord, BrokenBy, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerEnd, OwnerRecord,
+    VoidLocks,
 };
 pub use command::{
-    Acquire, Command, GrantToUndo, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,
-    Unlock,
+    Acquire, Command, GrantToUndo, HoldToBreak, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim,
+    NewRequest, Unlock,
 };
 pub use id::{AgentId, FencingToken, Instant, Now, OwnerId, RequestId, SecretSeed};
 pub use limits::{CLIENT_ID_BYTES, Limits};
 pub use manager::{LockManager, ReplayError, RequestStatus};
 pub use name::{InvalidName, Name, NameBuf};
-pub use outcome::{Acquired, ClaimGrant, Effect, EndReason, Grant, LossReason, Outcome, OwnedLock};
+pub use outcome::{Acquired, ClaimGrant, Effect, EndReason, Grant, LockLoss, LossReason, Outcome, OwnedLock};
 pub use refusal::{Conflict, Holder, HolderKind, Party, Refusal};
 pub use snapshot::{AssignmentView, ClaimView, LockState, OwnerView, Snapshot, SnapshotEntry, WebLockView};

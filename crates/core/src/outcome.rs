@@ -1,8 +1,8 @@
 //! The output: outcomes for the caller, effects for all others; facts in the past tense.
 
 use crate::{
-    AgentId, AssignmentRecord, Change, FencingToken, Instant, Mode, NameBuf, OwnerId, Refusal, RequestId,
-    Snapshot,
+    AgentId, AssignmentRecord, Change, FencingToken, Holder, Instant, Mode, NameBuf, OwnerId, Refusal,
+    RequestId, Snapshot,
 };
 
 /// The answer to the caller.
@@ -70,6 +70,8 @@ pub enum Outcome {
         /// False if there was none.
         was: bool,
     },
+    /// The holder of the hold that was broken; none if there was no such hold.
+    Broken(Option<Box<Holder>>),
     /// Whether the manager was recovering; if so, the recovery has ended.
     RecoveryEnded {
         /// False if it had ended before.
@@ -136,10 +138,8 @@ pub enum Effect {
         agent: AgentId,
         /// The lock.
         request: RequestId,
-        /// Its name; boxed, to keep effects small.
-        name: Box<NameBuf>,
-        /// Why.
-        reason: LossReason,
+        /// Its name, and why; boxed, to keep effects small.
+        loss: Box<LockLoss>,
     },
     /// An agent was ended by the manager, with all its requests and locks, which have no effects of their
     /// own.
@@ -163,8 +163,17 @@ pub enum Effect {
     Recovered,
 }
 
+/// The loss of a web lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockLoss {
+    /// The resource name.
+    pub name: NameBuf,
+    /// Why.
+    pub reason: LossReason,
+}
+
 /// Why a lock was taken from its holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LossReason {
     /// Another request stole the name.
     Stolen,
@@ -172,6 +181,11 @@ pub enum LossReason {
     Expired,
     /// The lock had been reclaimed after a restart; then a younger lock that excludes it was reclaimed, too.
     Superseded,
+    /// An operator broke the lock.
+    Broken {
+        /// The operator's words.
+        reason: Option<Box<str>>,
+    },
 }
 
 /// Why the manager ended an agent.

@@ -176,6 +176,10 @@ stories! {
     offline_locks_and_claims_do_not_overtake_waiters
     a_waiting_agent_gets_what_an_owner_or_a_claimant_leaves
     a_steal_breaks_offline_locks_and_claims
+    a_break_ends_exactly_the_hold_that_it_names
+    what_has_no_holder_is_not_broken
+    what_was_brought_back_and_broken_is_not_brought_back_again
+    the_operator_and_the_reason_of_a_break_have_bounds
     a_closed_manager_takes_no_owner_lock_or_claim
     owners_labels_ttls_and_locks_have_bounds
     numbers_of_owners_and_tokens_come_from_one_count

@@ -135,6 +135,18 @@ pub enum NotSupported {
     Signal,
 }
 
+/// Why a hold was not broken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BreakError {
+    /// A bound was exceeded.
+    #[error(transparent)]
+    Quota(Quota),
+    /// The change cannot be made durable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// Why a change was not made durable, or a question not answered. Nothing has happened, unless it is
 /// [`OutcomeUnknown`](Self::OutcomeUnknown).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -56,7 +56,7 @@ pub use engine::inbox::{Notice, Overflowed};
 pub use engine::key::BucketKey;
 pub use engine::memory::{BudgetExceeded, MemoryBudget, MemoryReservation};
 pub use engine::port::{Port, Stolen};
-pub use error::{NotSupported, Quota, RequestError, StoreError, Unavailable};
+pub use error::{BreakError, NotSupported, Quota, RequestError, StoreError, Unavailable};
 pub use lockhouse_core as core;
 pub use lockhouse_core::{FencingToken, HolderKind, InvalidName, Limits, LockState, Mode, Name, NameBuf};
 pub use lockhouse_store as store;

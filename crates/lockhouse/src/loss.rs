@@ -1,9 +1,11 @@
 //! Why locks are lost.
 
+use std::sync::Arc;
+
 use lockhouse_core::LossReason;
 
 /// Why a lock is held no more although its holder did not release it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
     /// Another request stole the name.
@@ -13,7 +15,10 @@ pub enum Loss {
     /// The lock's agent has ended.
     Terminated,
     /// An operator broke it.
-    Broken,
+    Broken {
+        /// The operator's words.
+        reason: Option<Arc<str>>,
+    },
     /// The server knows nothing of its session any more: it was started anew, or ended the session.
     SessionEnded,
     /// The credential of its session was deleted, ran out, or lost its permission.
@@ -34,6 +39,7 @@ impl From<LossReason> for Loss {
             LossReason::Stolen => Self::Stolen,
             LossReason::Expired => Self::Expired,
             LossReason::Superseded => Self::Superseded,
+            LossReason::Broken { reason } => Self::Broken { reason: reason.map(Arc::from) },
         }
     }
 }
@@ -44,7 +50,8 @@ impl std::fmt::Display for Loss {
             Self::Stolen => "stolen by another request",
             Self::Expired => "expired",
             Self::Terminated => "its agent has ended",
-            Self::Broken => "broken by an operator",
+            Self::Broken { reason: None } => "broken by an operator",
+            Self::Broken { reason: Some(reason) } => return write!(f, "broken by an operator: {reason}"),
             Self::SessionEnded => "the server knows nothing of its session any more",
             Self::Denied => "the server takes its credential no more, or allows it less",
             Self::Superseded => "superseded by a younger lock after a restart",

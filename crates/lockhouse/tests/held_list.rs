@@ -366,7 +366,8 @@ async fn a_stolen_lock_is_of_its_thief_alone_after_a_stop() {
     let steal = NewRequest::new(b, Name::new("n").unwrap(), Acquire::Steal);
     let Outcome::Granted(grant) = two.ask(Command::Request(steal)).await else { panic!() };
     let thief = Lock { token: grant.token, ticket: two.port.ticket(grant.request).unwrap(), ..victim };
-    let Notice::Effect(Effect::Lost { reason: LossReason::Stolen, .. }) = one.next().await else { panic!() };
+    let Notice::Effect(Effect::Lost { loss, .. }) = one.next().await else { panic!() };
+    assert_eq!(loss.reason, LossReason::Stolen);
     assert_eq!(life.stop().await, Left::Listed { locks: 1 });
     let life = Life::begin(&store).await;
     let mut back = life.session("two anew");

@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use lockhouse::core::{
-    Acquire, AgentId, Command, Effect, EndReason, LossReason, Mode, Name, NameBuf, NewAgent, NewRequest,
-    Outcome, Refusal,
+    Acquire, AgentId, Command, Effect, EndReason, LockLoss, LossReason, Mode, Name, NameBuf, NewAgent,
+    NewRequest, Outcome, Refusal,
 };
 use lockhouse::{Bucket, House, Notice, Overflowed, Port};
 
@@ -43,8 +43,8 @@ async fn an_answer_and_a_later_loss_come_in_their_order() {
     let Notice::Answer { tag: 7, outcome: Outcome::Granted(grant) } = notices[0] else {
         panic!("{notices:?}")
     };
-    let (request, name) = (grant.request, Box::new(NameBuf::new("n").unwrap()));
-    let lost = Effect::Lost { agent, request, name, reason: LossReason::Stolen };
+    let loss = LockLoss { name: NameBuf::new("n").unwrap(), reason: LossReason::Stolen };
+    let lost = Effect::Lost { agent, request: grant.request, loss: Box::new(loss) };
     assert_eq!(notices[1], Notice::Effect(lost));
 }
 

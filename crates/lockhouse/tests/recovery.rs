@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::core::{
-    Acquire, AgentId, Command, Effect, LossReason, NewAgent, NewReclaim, NewRequest, Outcome, Refusal,
-    RequestId,
+    Acquire, AgentId, Command, Effect, LockLoss, LossReason, NewAgent, NewReclaim, NewRequest, Outcome,
+    Refusal, RequestId,
 };
 use lockhouse::store::MemoryStore;
 use lockhouse::{
@@ -289,8 +289,8 @@ async fn of_conflicting_reclaims_the_higher_token_wins_in_either_order() {
             next.port.reclaim(next.tag, reclaim, &high_ticket);
             let mut notices = VecDeque::new();
             next.port.drain(&mut notices).unwrap();
-            let (name, reason) = (Box::new(name.to_buf()), LossReason::Superseded);
-            let lost = Effect::Lost { agent, request: lower, name, reason };
+            let loss = LockLoss { name: name.to_buf(), reason: LossReason::Superseded };
+            let lost = Effect::Lost { agent, request: lower, loss: Box::new(loss) };
             assert_eq!(notices.pop_front(), Some(Notice::Effect(lost)));
             let answer = notices.pop_front().unwrap();
             assert!(matches!(answer, Notice::Answer { outcome: Outcome::Granted(_), .. }), "{answer:?}");

@@ -138,6 +138,10 @@ pub(crate) const WARM_BUCKETS: usize = 1024;
 /// How long a bucket stays in use after a call at least; at most twice as long.
 pub(crate) const WARM_FOR: Duration = Duration::from_secs(10);
 
+/// How often one call about the history looks at the next rows of the store. Each look after the first costs
+/// as much as a call.
+pub(crate) const HISTORY_STEPS: usize = 10;
+
 /// More members of a JSON object than any request has are noise, and a search would take its time.
 pub(crate) const BODY_MEMBERS: usize = 64;
 

@@ -100,6 +100,20 @@ pub enum TakeError {
     Fatal(#[from] Fatal),
 }
 
+/// The reason why the history was not read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HistoryError {
+    /// It cannot be read at the moment.
+    #[error(transparent)]
+    Unavailable(#[from] StoreUnavailable),
+    /// A row of it cannot be read. What is held does not depend on it.
+    #[error("a row of the history cannot be read: {0}")]
+    Unreadable(Box<str>),
+    /// The store itself is at its end.
+    #[error(transparent)]
+    Fatal(#[from] Fatal),
+}
+
 /// The reason why there is no backup.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BackupError {

@@ -11,8 +11,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, Store, StoreFuture,
-    StoreUnavailable, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryError, HistoryPage, HistoryQuery, Opened,
+    RecoveredRow, Slot, Store, StoreFuture, StoreUnavailable, TakeError, WriterId,
 };
 
 /// The rate of each fault, in thousandths.
@@ -262,6 +262,10 @@ impl Store for FaultStore {
             self.stall().await;
             Ok(outcomes)
         })
+    }
+
+    fn history(&self, query: HistoryQuery) -> StoreFuture<'_, Result<HistoryPage, HistoryError>> {
+        self.inner.history(query)
     }
 
     fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {

@@ -33,6 +33,7 @@ mod error;
 mod fault;
 mod fleet;
 mod held_list;
+mod history;
 mod leap;
 mod memory;
 mod port;
@@ -44,16 +45,19 @@ mod sqlite;
 mod state;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod values;
-mod writer_state;
 
 pub use batch::{CommitBatch, CommitOutcome, MarkOf, Scope, Slot, TokenMark, Write, WriterId};
-pub use error::{BackupError, Fatal, StoreUnavailable, TakeError};
+pub use error::{BackupError, Fatal, HistoryError, StoreUnavailable, TakeError};
 #[cfg(feature = "conformance")]
 pub use fault::{FaultCount, FaultStore, Faults};
 pub use fleet::{
     Fleet, FleetRows, FleetStore, JoinError, NewNode, NodeId, NodeRenewal, NodeRow, SlotRow, Stillness,
 };
 pub use held_list::{HeldList, HeldWebLock};
+pub use history::{
+    HISTORY_PAGE, HISTORY_ROWS_LOOKED_AT, HistoryEnd, HistoryEntry, HistoryFilter, HistoryKind, HistoryPage,
+    HistoryQuery,
+};
 pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
 pub use memory::MemoryStore;
 #[cfg(feature = "conformance")]

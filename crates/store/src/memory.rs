@@ -1,6 +1,6 @@
 //! A store that lives as long as a reference to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,11 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
+use crate::history::HISTORY_ROWS_LOOKED_AT;
 use crate::state::SlotState;
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, SecretKey, Slot, Store,
-    StoreFuture, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryEntry, HistoryError, HistoryPage, HistoryQuery,
+    Opened, RecoveredRow, Scope, SecretKey, Slot, Store, StoreFuture, TakeError, WriterId,
 };
 #[cfg(feature = "conformance")]
 use crate::{HighestNumbers, NoNumberLeft};
@@ -42,6 +43,41 @@ pub struct MemoryStore {
 struct Memory {
     key: SecretKey,
     slots: BTreeMap<Slot, SlotState>,
+    history: VecDeque<(Arc<Scope>, HistoryEntry)>,
+    last_entry: u64,
+}
+
+/// So many entries of the history are retained.
+const HISTORY_ENTRIES: usize = 10_000;
+
+impl Memory {
+    fn commit(&mut self, batch: &CommitBatch) -> CommitOutcome {
+        let Self { slots, history, last_entry, .. } = self;
+        let Some(state) = slots.get_mut(&batch.slot) else { return CommitOutcome::Fenced };
+        state.commit(batch, &mut |scope, entry| {
+            *last_entry += 1;
+            if history.len() == HISTORY_ENTRIES {
+                history.pop_front();
+            }
+            history.push_back((Arc::clone(scope), HistoryEntry { seq: *last_entry, ..entry }));
+        })
+    }
+
+    fn page(&self, query: &HistoryQuery) -> HistoryPage {
+        let before = query.before.unwrap_or(u64::MAX);
+        let older = self.history.iter().rev().filter(|(_, entry)| entry.seq < before);
+        let mut page = HistoryPage::default();
+        for (looked_at, (scope, entry)) in older.enumerate() {
+            if page.entries.len() == query.limit || looked_at == HISTORY_ROWS_LOOKED_AT as usize {
+                page.next = Some(entry.seq + 1);
+                break;
+            }
+            if **scope == query.scope && query.filter.is_met_by(entry) {
+                page.entries.push(entry.clone());
+            }
+        }
+        page
+    }
 }
 
 /// A copy of a [`MemoryStore`], to be restored later.
@@ -63,7 +99,7 @@ impl StoredSlot {
 
     /// As [`Store::commit`].
     pub fn commit(&mut self, batch: &CommitBatch) -> CommitOutcome {
-        self.0.commit(batch)
+        self.0.commit(batch, &mut |_, _| {})
     }
 
     /// The whole stored state.
@@ -94,7 +130,15 @@ impl MemoryStore {
 
     /// An empty store with this key, for tests that must be deterministic.
     pub fn with_key(key: SecretKey) -> Self {
-        Self { memory: Arc::new(Mutex::new(Memory { key, slots: BTreeMap::new() })), closed: false.into() }
+        Self {
+            memory: Arc::new(Mutex::new(Memory {
+                key,
+                slots: BTreeMap::new(),
+                history: VecDeque::new(),
+                last_entry: 0,
+            })),
+            closed: false.into(),
+        }
     }
 
     /// The same memory as the next process would find it.
@@ -166,11 +210,14 @@ impl Store for MemoryStore {
         Box::pin(async move {
             self.check()?;
             let memory = &mut *self.memory.lock();
-            let outcome = |batch: &Arc<CommitBatch>| match memory.slots.get_mut(&batch.slot) {
-                Some(state) => state.commit(batch),
-                None => CommitOutcome::Fenced,
-            };
-            Ok(batches.iter().map(outcome).collect())
+            Ok(batches.iter().map(|batch| memory.commit(batch)).collect())
+        })
+    }
+
+    fn history(&self, query: HistoryQuery) -> StoreFuture<'_, Result<HistoryPage, HistoryError>> {
+        Box::pin(async move {
+            self.check()?;
+            Ok(self.memory.lock().page(&query))
         })
     }
 

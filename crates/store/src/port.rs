@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryError, HistoryPage, HistoryQuery, Opened,
+    RecoveredRow, Slot, TakeError, WriterId,
 };
 
 /// A future of an answer, needing no particular runtime.
@@ -64,6 +65,25 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// Dropping the future leaves the batches as if their outcome were `Unknown`.
     fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>>;
+
+    /// A page of the history, whose rows were written by commits. A store need not have a history: then every
+    /// page is empty.
+    ///
+    /// A page costs the store no more than a look at so many rows, of whichever bucket:
+    /// [`HISTORY_ROWS_LOOKED_AT`](crate::HISTORY_ROWS_LOOKED_AT). It may have fewer entries than the limit
+    /// therefore, or none, and still have a [`next`](HistoryPage::next).
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    fn history(&self, query: HistoryQuery) -> StoreFuture<'_, Result<HistoryPage, HistoryError>> {
+        drop(query);
+        Box::pin(async { Ok(HistoryPage::default()) })
+    }
 
     /// Writes the whole stored state into a new file, as it was at one moment of the call, while other calls
     /// go on.

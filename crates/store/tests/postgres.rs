@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use lockhouse_core::{
-    AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, LockEnd, LockRecord, Mode, NameBuf,
-    OwnerEnd, OwnerId, OwnerRecord, SecretSeed, VoidLocks,
+    AssignmentRecord, BrokenBy, Change, ClaimEnd, ClaimRecord, FencingToken, LockEnd, LockRecord, Mode,
+    NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed, VoidLocks,
 };
 use lockhouse_store::conformance::{self, Harness};
 use lockhouse_store::{
@@ -354,8 +354,9 @@ async fn tables_that_are_gone_are_fatal() {
 }
 
 /// The history of a database as text, oldest first.
-const HISTORY: &str = "SELECT concat_ws(' ', at, what, event, coalesce(why, '-'), coalesce(WHO, '-'),
-    coalesce(OWNER, '-'), coalesce(NAME, '-'), coalesce(mode, '-'), coalesce(TOKEN, '-'))
+const HISTORY: &str = "SELECT concat_ws(' ', since, at, kind, why, coalesce(WHO, '-'),
+    coalesce(OWNER, '-'), coalesce(NAME, '-'), coalesce(mode, '-'), coalesce(TOKEN, '-'),
+    coalesce(OPERATOR, '-'), coalesce(REASON, '-'))
     FROM HISTORY ORDER BY seq";
 
 /// The history of both stores is the same, whatever happens.
@@ -402,6 +403,13 @@ async fn the_history_says_the_same_as_in_a_file() {
         reason: ClaimEnd::Released,
         at: at(ms),
     };
+    let broken_by = || BrokenBy { operator: "ops".into(), reason: Some("the hall is closed".into()) };
+    let broken = |text: &str, number, ms| Change::Unclaimed {
+        name: name(text),
+        token: token(number),
+        reason: ClaimEnd::Broken(broken_by()),
+        at: at(ms),
+    };
     let assigned = AssignmentRecord {
         name: name("seat"),
         claimant: "worker".into(),
@@ -415,6 +423,8 @@ async fn the_history_says_the_same_as_in_a_file() {
         Change::OwnerOpened(opened.clone()),
         locked("a", 8),
         unlocked("a", 8, LockEnd::Stolen),
+        locked("a", 8),
+        unlocked("a", 8, LockEnd::Broken(broken_by())),
         locked("b", 9),
         locked("b", 10),
         locked("c\0", 11),
@@ -438,7 +448,7 @@ async fn the_history_says_the_same_as_in_a_file() {
         locked("e", 41),
         voided(VoidLocks::These(vec![(name("d"), token(40))]), 42),
         voided(VoidLocks::OfEnded(OwnerEnd::Expired), 43),
-        unlocked("d", 40, with_owner),
+        unlocked("d", 40, with_owner.clone()),
         unlocked("e", 41, with_owner),
         Change::OwnerEnded { owner, names: Vec::new(), reason: OwnerEnd::Expired, at: at(45) },
     ];
@@ -451,6 +461,8 @@ async fn the_history_says_the_same_as_in_a_file() {
         vec![claimed_as("g", 59), unclaimed("g", 59, 60), unclaimed("f", 50, 61)],
         vec![Change::Unassigned { name: name("none"), token: token(62), at: at(62) }, unclaimed("h", 52, 63)],
         vec![unclaimed("j", 55, 64), claimed_as("h", 65)],
+        vec![claimed_as("l", 66), claimed_as("m", 67), claimed_as("o", 68), broken("k", 58, 69)],
+        vec![broken("l", 66, 70)],
     ];
 
     let server = Server::start(&[]);
@@ -478,6 +490,8 @@ async fn the_history_says_the_same_as_in_a_file() {
     }
     let of_postgres = HISTORY
         .replace("WHO", "upper(encode(who, 'hex'))")
+        .replace("OPERATOR", "upper(encode(operator, 'hex'))")
+        .replace("REASON", "upper(encode(reason, 'hex'))")
         .replace("OWNER", "owner::text")
         .replace("NAME", "upper(encode(name, 'hex'))")
         .replace("TOKEN", "token::text")
@@ -486,6 +500,8 @@ async fn the_history_says_the_same_as_in_a_file() {
     let in_postgres: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     let of_sqlite = HISTORY
         .replace("WHO", "hex(who)")
+        .replace("OPERATOR", "iif(operator IS NULL, NULL, hex(operator))")
+        .replace("REASON", "iif(reason IS NULL, NULL, hex(reason))")
         .replace("OWNER", "owner")
         .replace("NAME", "iif(name IS NULL, NULL, hex(name))")
         .replace("TOKEN", "token")
@@ -495,7 +511,7 @@ async fn the_history_says_the_same_as_in_a_file() {
     let in_file = statement.query_map([], |row| row.get(0)).unwrap();
     let in_file: Vec<String> = in_file.collect::<Result<_, _>>().unwrap();
     assert_eq!(in_postgres, in_file);
-    assert!(in_file.len() > 30, "{in_file:?}");
+    assert!(in_file.len() > 15, "{in_file:?}");
 }
 
 /// How many rows each commit adds, and whether the last write of each finds nothing that could end.
@@ -504,11 +520,21 @@ async fn the_history_keeps_its_newest_rows(rows_each: usize, ends_with_nothing: 
     let schema = Postgres::at(server.address());
     let store = Arc::new(schema.store_with(schema.options().history_rows(100)).await);
     let mut writer = Writer::take(&store, 0, 1).await;
+    let mut last = 0;
     for _ in 0..3000 / rows_each {
-        let mut batch = CommitBatch::clone(&writer.claiming("seat"));
-        for _ in 1..rows_each {
-            let next = writer.claiming("seat");
-            batch.writes.extend(next.writes.iter().cloned());
+        let mut batch = CommitBatch { writes: Vec::new(), ..CommitBatch::clone(&writer.claiming("seat")) };
+        writer.seq -= 1;
+        for _ in 0..rows_each {
+            batch.writes.extend(writer.claiming("seat").writes.iter().cloned());
+            let Some(Write::Change { scope, change: Change::Claimed(claim) }) = batch.writes.last().cloned()
+            else {
+                panic!("{batch:?}")
+            };
+            last = claim.token.get();
+            let (at, reason) = (claim.since, ClaimEnd::Released);
+            let change = Change::Unclaimed { name: claim.name, token: claim.token, reason, at };
+            batch.writes.push(Write::Change { scope, change });
+            writer.seq += 1;
         }
         if let (Some(Write::Change { scope, .. }), true) = (batch.writes.first().cloned(), ends_with_nothing)
         {
@@ -522,7 +548,7 @@ async fn the_history_keeps_its_newest_rows(rows_each: usize, ends_with_nothing: 
     let look = format!("SELECT count(*), max(token) FROM {}", schema.table("history"));
     let row = server.connect().await.query_one(&look, &[]).await.unwrap();
     let (rows, newest): (i64, i64) = (row.get(0), row.get(1));
-    assert!(newest as u64 + u64::from(ends_with_nothing) == writer.seq, "{newest} of {}", writer.seq);
+    assert_eq!(newest as u64, last);
     assert!((100..=2100).contains(&rows), "{rows}");
 }
 

@@ -134,6 +134,8 @@ pub enum ServerEvent<'a> {
         id: u64,
         /// Why.
         reason: LostReason,
+        /// The words of the operator who broke the lock.
+        why: Option<Cow<'a, str>>,
     },
     /// An agent has ended, its requests and locks with it, without its client's doing.
     Ended {
@@ -197,6 +199,8 @@ struct RawFrame<'a> {
     held: RawField<'a>,
     #[serde(borrow)]
     reason: RawField<'a>,
+    #[serde(borrow)]
+    why: RawField<'a>,
     #[serde(borrow)]
     n: RawField<'a>,
     #[serde(borrow)]
@@ -329,7 +333,10 @@ impl<'a> RawFrame<'a> {
             "refused" => self.numbered(self.refused()?),
             "released" => self
                 .numbered(ServerEvent::Released { id: self.id()?, held: field("held", self.held).flag()? }),
-            "lost" => self.numbered(ServerEvent::Lost { id: self.id()?, reason: self.lost_reason()? }),
+            "lost" => {
+                let why = field("why", self.why).text_if_any(&STRING)?;
+                self.numbered(ServerEvent::Lost { id: self.id()?, reason: self.lost_reason()?, why })
+            }
             "ended" => {
                 let agent = field("agent", self.agent).number(&POSITIVE)?;
                 self.numbered(ServerEvent::Ended { agent, reason: self.ended_reason()? })
@@ -492,9 +499,10 @@ impl ServerEvent<'_> {
                 object.flag("held", *held);
                 object
             }
-            Self::Lost { id, reason } => {
+            Self::Lost { id, reason, why } => {
                 let mut object = numbered(out, "lost", Some(*id));
                 object.word("reason", reason.word());
+                object.text_if_any("why", why.as_deref());
                 object
             }
             Self::Ended { agent, reason } => {

@@ -343,7 +343,9 @@ fn event_meaning(event: &ServerEvent<'_>) -> Value {
             })).collect::<Vec<_>>(),
         }),
         ServerEvent::Released { id, held } => json!({"type": "released", "id": id, "held": held}),
-        ServerEvent::Lost { id, reason } => json!({"type": "lost", "id": id, "reason": reason.word()}),
+        ServerEvent::Lost { id, reason, why } => {
+            json!({"type": "lost", "id": id, "reason": reason.word(), "why": why})
+        }
         ServerEvent::Ended { agent, reason } => {
             json!({"type": "ended", "agent": agent, "reason": reason.word()})
         }
@@ -541,7 +543,8 @@ fn event() -> impl Strategy<Value = ServerEvent<'static>> {
         (number(), prop::collection::vec(holder, 0..4), 0..9u64)
             .prop_map(|(id, holders, queued)| ServerEvent::Refused { id, holders, queued }),
         (number(), any::<bool>()).prop_map(|(id, held)| ServerEvent::Released { id, held }),
-        (number(), lost).prop_map(|(id, reason)| ServerEvent::Lost { id, reason }),
+        (number(), lost, prop::option::of(words()))
+            .prop_map(|(id, reason, why)| { ServerEvent::Lost { id, reason, why } }),
         (number(), ended).prop_map(|(agent, reason)| ServerEvent::Ended { agent, reason }),
         (prop::option::of(number()), code, prop::option::of(number()), problem()).prop_map(
             |(id, code, retry_after_ms, problem)| ServerEvent::Error { id, code, retry_after_ms, problem }

@@ -156,8 +156,8 @@ impl WebClient<'_> {
             (at, loss) = watch.lost() => Some((at, loss)),
             () = tokio::time::sleep(Duration::from_micros(length as u64)) => None,
         };
-        if let Some((at, loss)) = lost {
-            self.lost(op, was_held, at, self.deadline(loss, max_hold));
+        if let Some((at, loss)) = lost.clone() {
+            self.lost(op, was_held, at, self.deadline(&loss, max_hold));
         }
         // A client that does not know of its loss would write as well: the resource decides.
         watch.during(self.pass(op, &guard)).await;
@@ -168,7 +168,7 @@ impl WebClient<'_> {
         let at = now();
         if let Some(loss) = guard.loss() {
             let (known, _) = watch.lost().await;
-            self.lost(op, false, known, self.deadline(loss, max_hold));
+            self.lost(op, false, known, self.deadline(&loss, max_hold));
             return Ok(());
         }
         drop(watch);
@@ -200,7 +200,7 @@ impl WebClient<'_> {
     }
 
     /// When its own deadline may have passed unnoticed.
-    fn deadline(&self, loss: Loss, max_hold: Option<Duration>) -> Option<u64> {
+    fn deadline(&self, loss: &Loss, max_hold: Option<Duration>) -> Option<u64> {
         can_pass_in_a_pause(loss, max_hold).then(|| self.ground.pulse.stopped_at()).flatten()
     }
 
@@ -221,8 +221,8 @@ impl WebClient<'_> {
 /// Whether a lock may have been lost by the client's own deadline. The server reports every other loss, and
 /// the lock counts as held until the report. The judge knows of steals and of longest holds, which are all
 /// shorter than a lease.
-fn can_pass_in_a_pause(loss: Loss, max_hold: Option<Duration>) -> bool {
-    loss == Loss::Expired && max_hold.is_none()
+fn can_pass_in_a_pause(loss: &Loss, max_hold: Option<Duration>) -> bool {
+    *loss == Loss::Expired && max_hold.is_none()
 }
 
 impl Wish {
@@ -248,9 +248,9 @@ impl<'a> Watch<'a> {
     ///
     /// Nothing is lost.
     async fn lost(&mut self) -> (u64, Loss) {
-        match self.lost_at {
-            Some(lost) => lost,
-            None => *self.lost_at.insert(self.loss.as_mut().await),
+        match &self.lost_at {
+            Some(lost) => lost.clone(),
+            None => self.lost_at.insert(self.loss.as_mut().await).clone(),
         }
     }
 
@@ -300,11 +300,17 @@ mod tests {
 
     #[test]
     fn only_the_end_of_a_lease_passes_unnoticed_in_a_pause() {
-        assert!(can_pass_in_a_pause(Loss::Expired, None));
-        for loss in [Loss::Stolen, Loss::Superseded, Loss::SessionEnded, Loss::Broken, Loss::Terminated] {
-            assert!(!can_pass_in_a_pause(loss, None), "{loss:?}");
+        assert!(can_pass_in_a_pause(&Loss::Expired, None));
+        for loss in [
+            Loss::Stolen,
+            Loss::Superseded,
+            Loss::SessionEnded,
+            Loss::Broken { reason: None },
+            Loss::Terminated,
+        ] {
+            assert!(!can_pass_in_a_pause(&loss, None), "{loss:?}");
         }
-        assert!(!can_pass_in_a_pause(Loss::Expired, Some(Duration::from_millis(50))));
+        assert!(!can_pass_in_a_pause(&Loss::Expired, Some(Duration::from_millis(50))));
     }
 
     #[tokio::test]

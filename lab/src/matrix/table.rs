@@ -120,6 +120,8 @@ pub(super) const DOCUMENTED: &[Route] = &[
         .body(r#"{"owner":"{owner}","locks":[{"name":"{locked}"}]}"#),
     of("post", "/v1/buckets/{bucket}/locks/undo", &["offline"], with(200, "undone", "1"), NO_OWNER).secret(OWNER)
         .body(r#"{"owner":"{owner}","locks":[{"name":"{locked}","fencingToken":{fencingToken},"how":"fresh"}]}"#),
+    of("post", "/v1/buckets/{bucket}/locks/break", &["operate"], with(200, "broken", "some"), with(200, "broken", "none"))
+        .body(r#"{"holds":[{"name":"{locked}","fencingToken":{fencingToken}}]}"#),
     of("get", "/v1/buckets/{bucket}/claims", &["query"], success(200), NOTHING).query("resource={claimed}"),
     // A name that is claimed here is free in the tables of another tenant.
     of("post", "/v1/buckets/{bucket}/claims", &["claim"], refused(409, "claimed"), success(201)).body(r#"{"resource":"{claimed}","claimant":"Bob"}"#),
@@ -131,6 +133,8 @@ pub(super) const DOCUMENTED: &[Route] = &[
         .query("resource={assigned}"),
     of("get", "/v1/buckets/{bucket}/query", &["query"], with(200, "entries", "some"), with(200, "entries", "none"))
         .query("prefix={locked}"),
+    of("get", "/v1/buckets/{bucket}/history", &["query"], with(200, "entries", "some"), with(200, "entries", "none"))
+        .query("name={assigned}"),
 ];
 
 /// The routes that are in no document.

@@ -150,12 +150,13 @@ impl Announced {
                 promise!(self.fits(name, mode), "{grant:?} is granted beside a lock that excludes it");
                 self.grant(asked, grant)
             }
-            Effect::Lost { agent, request, reason, .. } => {
+            Effect::Lost { agent, request, ref loss } => {
                 let asked = self.find(request, agent)?;
                 let Asked { name, status, .. } = self.asked[asked];
                 let Status::Held { expires, .. } = status else {
                     return Err(format!("a request that is {status:?} is lost"));
                 };
+                let reason = &loss.reason;
                 let justified = match (reason, action) {
                     (LossReason::Expired, Action::Tick) => expires.is_some_and(|expires| expires <= self.now),
                     (LossReason::Stolen, Action::Request { name: stolen, kind, .. }) => {

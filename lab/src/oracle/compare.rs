@@ -312,6 +312,7 @@ impl Pair {
             held: self.literal.held().into_iter().map(|(request, _)| request).collect(),
             pending: self.literal.pending(),
             owners: self.literal.owners(),
+            holds: self.literal.holds(),
             recovering: self.core.is_recovering(),
         });
     }

@@ -10,7 +10,7 @@ use lockhouse_core::{
 };
 use random::commands::{Action, Durable};
 
-const CLASSES: [&str; 102] = [
+const CLASSES: [&str; 107] = [
     "joined",
     "granted exclusive",
     "granted shared",
@@ -69,6 +69,8 @@ const CLASSES: [&str; 102] = [
     "finalized again",
     "unassigned",
     "unassigned nothing",
+    "broken",
+    "broken nothing",
     "reclaimed",
     "recovery ended",
     "recovery end of nothing",
@@ -93,6 +95,7 @@ const CLASSES: [&str; 102] = [
     "refused too-many-owners",
     "refused too-many-assignments",
     "effect: lost, superseded",
+    "effect: lost, broken",
     "effect: unavailable",
     "effect: recovered",
     "change: tokens reserved",
@@ -104,6 +107,7 @@ const CLASSES: [&str; 102] = [
     "change: unlocked, released",
     "change: unlocked, undone",
     "change: unlocked, stolen",
+    "change: unlocked, broken",
     "change: unlocked, owner ended before",
     "change: voided",
     "change: swept",
@@ -111,6 +115,7 @@ const CLASSES: [&str; 102] = [
     "change: unclaimed, released",
     "change: unclaimed, expired",
     "change: unclaimed, stolen",
+    "change: unclaimed, broken",
     "change: assigned",
     "change: unassigned",
 ];
@@ -153,10 +158,13 @@ impl Histogram {
         self.count(match effect {
             Effect::Granted { .. } if mode == Some(Mode::Shared) => "effect: granted shared",
             Effect::Granted { .. } => "effect: granted exclusive",
-            Effect::Lost { reason: LossReason::Stolen, .. } => "effect: lost, stolen",
-            Effect::Lost { reason: LossReason::Expired, .. } => "effect: lost, expired",
+            Effect::Lost { loss, .. } => match loss.reason {
+                LossReason::Stolen => "effect: lost, stolen",
+                LossReason::Expired => "effect: lost, expired",
+                LossReason::Superseded => "effect: lost, superseded",
+                LossReason::Broken { .. } => "effect: lost, broken",
+            },
             Effect::AgentEnded { reason: EndReason::Expired, .. } => "effect: agent expired",
-            Effect::Lost { reason: LossReason::Superseded, .. } => "effect: lost, superseded",
             Effect::Unavailable { .. } => "effect: unavailable",
             Effect::Recovered => "effect: recovered",
             Effect::Change(change) => class_of_change(change),
@@ -240,6 +248,8 @@ fn class_of(action: &Action, outcome: &Outcome) -> &'static str {
         Outcome::Finalized(_) => "finalized",
         Outcome::Unassigned { was: true } => "unassigned",
         Outcome::Unassigned { was: false } => "unassigned nothing",
+        Outcome::Broken(Some(_)) => "broken",
+        Outcome::Broken(None) => "broken nothing",
         Outcome::RecoveryEnded { was: true } => "recovery ended",
         Outcome::RecoveryEnded { was: false } => "recovery end of nothing",
     }
@@ -300,6 +310,7 @@ fn class_of_change(change: &Change) -> &'static str {
         Change::Unlocked { reason: LockEnd::Released, .. } => "change: unlocked, released",
         Change::Unlocked { reason: LockEnd::Undone, .. } => "change: unlocked, undone",
         Change::Unlocked { reason: LockEnd::Stolen, .. } => "change: unlocked, stolen",
+        Change::Unlocked { reason: LockEnd::Broken(_), .. } => "change: unlocked, broken",
         Change::Unlocked { reason: LockEnd::WithOwner(_), .. } => "change: unlocked, owner ended before",
         Change::LocksVoided { .. } => "change: voided",
         Change::LocksSwept { .. } => "change: swept",
@@ -307,6 +318,7 @@ fn class_of_change(change: &Change) -> &'static str {
         Change::Unclaimed { reason: ClaimEnd::Released, .. } => "change: unclaimed, released",
         Change::Unclaimed { reason: ClaimEnd::Expired, .. } => "change: unclaimed, expired",
         Change::Unclaimed { reason: ClaimEnd::Stolen, .. } => "change: unclaimed, stolen",
+        Change::Unclaimed { reason: ClaimEnd::Broken(_), .. } => "change: unclaimed, broken",
         Change::Assigned(_) => "change: assigned",
         Change::Unassigned { .. } => "change: unassigned",
     }

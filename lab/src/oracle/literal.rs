@@ -9,6 +9,7 @@
 //! Identities are opaque here: the caller of the transcription chooses the one that the next agent or request
 //! gets.
 
+mod breaks;
 mod claims;
 mod entries;
 mod leases;
@@ -24,8 +25,8 @@ use claims::Claim;
 use entries::{entry, held_entry};
 use lockhouse_core::{
     Acquire, AgentId, AssignmentRecord, Change, Command, Effect, FencingToken, Grant, Holder, Instant,
-    Limits, LockState, LossReason, Mode, Name, NameBuf, NewRequest, Now, Outcome, OwnerEnd, OwnerId, Party,
-    Refusal, RequestId, Snapshot,
+    Limits, LockLoss, LockState, LossReason, Mode, Name, NameBuf, NewRequest, Now, Outcome, OwnerEnd,
+    OwnerId, Party, Refusal, RequestId, Snapshot,
 };
 use offline::{Owner, Row};
 pub(super) use recovery::DurableState;
@@ -153,6 +154,7 @@ impl Literal {
                 Outcome::Closed
             }
             Command::Reclaim(reclaim) => self.reclaim(now, &reclaim, fresh.request)?,
+            Command::Break(hold) => self.break_hold(now, &hold).unwrap_or_else(Outcome::Refused),
             Command::EndRecovery => Outcome::RecoveryEnded { was: self.end_recovery() },
             Command::Claim(_)
             | Command::RenewClaim { .. }
@@ -283,8 +285,8 @@ impl Literal {
         let mut stolen: Vec<(u64, Effect)> = Vec::new();
         for lock in self.held.extract_if(.., |lock| lock.request.name == *name) {
             let Request { agent, id: request, name, .. } = lock.request;
-            let (name, reason) = (Box::new(name), LossReason::Stolen);
-            stolen.push((lock.born, Effect::Lost { agent, request, name, reason }));
+            let loss = Box::new(LockLoss { name, reason: LossReason::Stolen });
+            stolen.push((lock.born, Effect::Lost { agent, request, loss }));
         }
         stolen.extend(self.remove_stolen_rows(now, name));
         stolen.extend(self.remove_stolen_claim(now, name));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use lockhouse::core::{
-    AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord, OwnerEnd,
-    OwnerId, OwnerRecord, SecretSeed,
+    AssignmentRecord, BrokenBy, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord,
+    OwnerEnd, OwnerId, OwnerRecord, SecretSeed,
 };
 use lockhouse::store::{
     CommitBatch, CommitOutcome, HeldList, HeldWebLock, MarkOf, MemoryStore, Opened, RecoveredRow, Scope,
@@ -213,7 +213,8 @@ fn change(choices: &mut Unstructured<'_>) -> Result<Change> {
             metadata: metadata(choices)?,
         }),
         4 => {
-            let reason = *choices.choose(&[LockEnd::Released, LockEnd::Undone, LockEnd::Stolen])?;
+            let ends = [LockEnd::Released, LockEnd::Undone, LockEnd::Stolen, LockEnd::Broken(broken_by())];
+            let reason = choices.choose(&ends)?.clone();
             Change::Unlocked { name, owner, token, reason, at }
         }
         5 => Change::Claimed(ClaimRecord {
@@ -226,7 +227,9 @@ fn change(choices: &mut Unstructured<'_>) -> Result<Change> {
             metadata: metadata(choices)?,
         }),
         6 => {
-            let reason = *choices.choose(&[ClaimEnd::Released, ClaimEnd::Expired, ClaimEnd::Stolen])?;
+            let ends =
+                [ClaimEnd::Released, ClaimEnd::Expired, ClaimEnd::Stolen, ClaimEnd::Broken(broken_by())];
+            let reason = choices.choose(&ends)?.clone();
             Change::Unclaimed { name, token, reason, at }
         }
         7 => {
@@ -273,4 +276,8 @@ fn number(choices: &mut Unstructured<'_>) -> Result<u64> {
 
 fn token(choices: &mut Unstructured<'_>) -> Result<FencingToken> {
     number(choices).map(FencingToken::new)
+}
+
+fn broken_by() -> BrokenBy {
+    BrokenBy { operator: "ops".into(), reason: Some("she has left".into()) }
 }

@@ -4,6 +4,8 @@ export type LossReason = 'stolen' | 'expired' | 'terminated' | 'denied' | 'broke
 export interface LockLostError extends DOMException {
     readonly name: 'AbortError';
     readonly reason: LossReason;
+    /** The words of the operator who broke the lock. */
+    readonly why?: string;
 }
 /** What a server found wrong: the field, its value and the rule that it broke. Set as `detail` on the error. */
 export interface RefusalDetail {
@@ -14,8 +16,8 @@ export interface RefusalDetail {
     /** When it may be worth to ask again. Without it: not before something else has changed. */
     readonly retryAfterMs?: number;
 }
-/** Makes the error for a lock that was lost. */
-export declare function lockLost(reason: LossReason): LockLostError;
+/** Makes the error for a lock that was lost; `why` are the words of the operator who broke it. */
+export declare function lockLost(reason: LossReason, why?: string): LockLostError;
 /** Makes the DOMException of this name. */
 export declare function domError(name: string, message: string): DOMException;
 /** Makes the error for what is pending when the server closes with a code that blames a frame of this client. */

@@ -44,6 +44,7 @@ export type Notice = {
     readonly type: 'lost';
     readonly id: number;
     readonly reason: LossReason;
+    readonly why: string | undefined;
 } | {
     readonly type: 'ended';
     readonly agent: number;

@@ -24,7 +24,7 @@ export declare class Hold {
     get token(): number;
     get signal(): AbortSignal;
     /** Notes the loss, and returns its error. No listener is notified yet. */
-    lose(reason: LossReason): LockLostError;
+    lose(reason: LossReason, why?: string): LockLostError;
     /** Aborts the signal, whose listeners run at once. */
     announceLoss(): void;
     /** Aborts the signal because of the loss of another lock; this one is held on. */

@@ -8,8 +8,8 @@ use super::tables::arena::KEPT;
 use super::tables::list::{ByName, NONE};
 use super::tables::table::{Extras, HeldToken, Removed, Tenure};
 use crate::{
-    Acquire, AgentId, ClaimEnd, Effect, FencingToken, Grant, LockEnd, LossReason, Mode, NewRequest, Now,
-    Outcome, Refusal, RequestId,
+    Acquire, AgentId, BrokenBy, ClaimEnd, Effect, FencingToken, Grant, HoldToBreak, Holder, LockEnd,
+    LockLoss, LossReason, Mode, NewRequest, Now, Outcome, Refusal, RequestId,
 };
 
 impl<S: BuildHasher> LockManager<S> {
@@ -181,22 +181,39 @@ impl<S: BuildHasher> LockManager<S> {
     /// The first half of a steal: every holder of the name loses it, whatever its kind.
     fn steal(&mut self, now: Now, name: u32) {
         self.fence_stolen(name);
-        self.break_all_locks(now, name, LossReason::Stolen);
-    }
-
-    pub(super) fn break_all_locks(&mut self, now: Now, name: u32, reason: LossReason) {
         loop {
             let victim = self.table.names[name].held.head;
             if victim == NONE {
                 return;
             }
             match self.table.entries[victim].tenure() {
-                Tenure::Agent(_) => self.break_lock(victim, reason),
+                Tenure::Agent(_) => self.break_lock(victim, LossReason::Stolen),
                 Tenure::Owner(_) if self.table.is_void(victim) => self.end_void_lock(now, victim),
                 Tenure::Owner(_) => self.end_lock(now, victim, LockEnd::Stolen),
                 Tenure::Ttl(_) => self.end_claim(now, victim, ClaimEnd::Stolen),
             }
         }
+    }
+
+    /// Ends exactly that hold, of any discipline, and returns its holder. Void locks have no holder.
+    pub(super) fn break_hold(&mut self, now: Now, hold: &HoldToBreak<'_>) -> Result<Option<Holder>, Refusal> {
+        self.limits.check_label(hold.operator)?;
+        self.limits.check_metadata(hold.reason)?;
+        self.expire_claim_if_due(now, hold.name);
+        let Some(name) = self.table.find_name(hold.name) else { return Ok(None) };
+        let is_meant = |slot: &u32| self.table.entries[*slot].held_token() == hold.token;
+        let Some(slot) = self.holders_in_order(name).find(is_meant) else { return Ok(None) };
+        let holder = self.holder(&self.table.entries[slot]);
+        let by = || BrokenBy { operator: hold.operator.into(), reason: hold.reason.map(Into::into) };
+        match self.table.entries[slot].tenure() {
+            Tenure::Agent(_) => {
+                self.break_lock(slot, LossReason::Broken { reason: hold.reason.map(Into::into) });
+            }
+            Tenure::Owner(_) => self.end_lock(now, slot, LockEnd::Broken(by())),
+            Tenure::Ttl(_) => self.end_claim(now, slot, ClaimEnd::Broken(by())),
+        }
+        self.process(now, name);
+        Ok(Some(holder))
     }
 
     /// Takes a held web lock from its agent, with an effect that states the reason. Its name is not processed
@@ -208,8 +225,9 @@ impl<S: BuildHasher> LockManager<S> {
         if self.is_absent(party) {
             return;
         }
-        let name = Box::new(self.table.names[removed.name].name.clone());
-        self.effects.push_back(Effect::Lost { agent, request: removed.request, name, reason });
+        let name = self.table.names[removed.name].name.clone();
+        let loss = Box::new(LockLoss { name, reason });
+        self.effects.push_back(Effect::Lost { agent, request: removed.request, loss });
     }
 
     /// The entry is removed, with its deadline. Its name is not processed here.

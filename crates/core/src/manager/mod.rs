@@ -168,6 +168,7 @@ impl<S: BuildHasher> LockManager<S> {
             Command::ReleaseClaim { name, token } => self.release_claim(now, name, token)?,
             Command::Finalize { name, token } => Outcome::Finalized(self.finalize(now, name, token)?),
             Command::Unassign { name, token } => Outcome::Unassigned { was: self.unassign(now, name, token) },
+            Command::Break(hold) => Outcome::Broken(self.break_hold(now, &hold)?.map(Box::new)),
             Command::Reclaim(reclaim) => Outcome::Granted(self.reclaim(now, &reclaim)?),
             Command::EndRecovery => Outcome::RecoveryEnded { was: self.end_recovery() },
             Command::Close => {

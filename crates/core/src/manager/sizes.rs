@@ -5,11 +5,12 @@ use std::hash::BuildHasher;
 use super::LockManager;
 use super::recovery::most_bytes_of_fence;
 use super::tables::deadlines::Due;
-use super::tables::list::ByName;
+use super::tables::list::{ByName, NONE};
+use super::tables::table::NameSlot;
 use super::tables::weights::{most_bytes_of_claim, most_bytes_of_entry, most_bytes_of_party};
 use crate::{
-    Acquire, AgentId, Command, Instant, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,
-    RequestId,
+    Acquire, AgentId, Command, HoldToBreak, Instant, Mode, Name, NewAgent, NewClaim, NewLocks, NewOwner,
+    NewReclaim, NewRequest, RequestId,
 };
 
 impl NewRequest<'_> {
@@ -51,6 +52,7 @@ impl<S: BuildHasher> LockManager<S> {
                 held.map_or(0, |held| held.iter::<ByName>(&self.table.entries).take(most).count())
             }
             Command::Release { request } | Command::Abort { request } => self.size_behind(request, most),
+            Command::Break(HoldToBreak { name, .. }) => self.size_of_break(name, most),
             _ => 0,
         }
     }
@@ -67,7 +69,19 @@ impl<S: BuildHasher> LockManager<S> {
         if !is_in_the_way || (name.queued as usize) < most {
             return 0;
         }
-        let waiting = name.queue.iter::<ByName>(&self.table.entries).filter(|slot| *slot != request.slot);
+        self.shared_at_head(name, request.slot, most)
+    }
+
+    /// How many holders of the name a break looks at, or grants to shared requests behind the only one.
+    fn size_of_break(&self, name: Name<'_>, most: usize) -> usize {
+        let Some(name) = self.table.find_name(name).map(|name| &self.table.names[name]) else { return 0 };
+        let held = name.held.iter::<ByName>(&self.table.entries).take(most).count();
+        if held > 1 { held } else { self.shared_at_head(name, NONE, most) }
+    }
+
+    /// How many requests at the head of the queue are shared, apart from that one, as far as they are `most`.
+    fn shared_at_head(&self, name: &NameSlot, without: u32, most: usize) -> usize {
+        let waiting = name.queue.iter::<ByName>(&self.table.entries).filter(|slot| *slot != without);
         waiting.take(most).take_while(|slot| self.table.entries[*slot].mode == Mode::Shared).count()
     }
 

@@ -262,7 +262,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// The locks and claims that hold the name, oldest first. A void lock has no holder.
-    fn holders_in_order(&self, name: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn holders_in_order(&self, name: u32) -> impl Iterator<Item = u32> + '_ {
         let held = self.table.names[name].held.iter::<ByName>(&self.table.entries);
         held.filter(|slot| !self.table.is_void(*slot))
     }

@@ -150,6 +150,18 @@ impl<S: BuildHasher + Clone> Player<S> {
         }
     }
 
+    fn holds(&self) -> Vec<(NameBuf, FencingToken)> {
+        let web = self.labels.requests().filter_map(|id| self.manager.web_lock(id));
+        let web = web.map(|lock| (lock.name.to_buf(), lock.token));
+        let owners = self.manager.owners().flat_map(|owner| self.manager.locks_of(owner.owner));
+        let claim = |(name, token): &(NameBuf, FencingToken)| {
+            let stands = self.manager.claim_of(name.as_name()).is_some_and(|claim| claim.token == *token);
+            stands.then(|| (name.clone(), *token))
+        };
+        let offline = owners.map(|lock| (lock.name, lock.token));
+        self.claims.iter().filter_map(claim).chain(offline).chain(web).collect()
+    }
+
     pub(crate) fn present(&self) -> Present {
         let stands = |held: bool| {
             let is = move |id: &RequestId| match self.manager.status(*id) {
@@ -164,6 +176,7 @@ impl<S: BuildHasher + Clone> Player<S> {
             held: stands(true),
             pending: stands(false),
             owners: self.manager.owners().map(|owner| owner.owner).collect(),
+            holds: self.holds(),
             recovering: self.manager.is_recovering(),
         }
     }

@@ -24,6 +24,7 @@
 //! claim a for "Ann" ttl 10s metadata "m"
 //! renew a token 3 / give back a token 3 / finalize a token 3 / unassign a token 3
 //! claim of a / assignment of a / assignments
+//! break a token 3 by ops because "she has left"
 //!
 //! recover until 10s / recovery ends / recovering
 //! A reclaims a shared token 3 as a1

@@ -42,6 +42,7 @@ pub(super) enum Command {
     ReleaseClaim(Units, Option<u64>),
     Finalize(Units, Option<u64>),
     Unassign(Units, Option<u64>),
+    Break { name: Units, token: u64, operator: String, reason: Option<String> },
     ClaimOf(Units),
     AssignmentOf(Units),
     Assignments,
@@ -107,6 +108,15 @@ pub(super) fn line(text: &str) -> Parsed<Line> {
         ["give", "back", _, ..] => Command::ReleaseClaim(words[2].units.clone(), token(&plain[3..])?),
         ["finalize", _, ..] => Command::Finalize(words[1].units.clone(), token(&plain[2..])?),
         ["unassign", _, ..] => Command::Unassign(words[1].units.clone(), token(&plain[2..])?),
+        ["break", _, "token", number, "by", operator, ..] => {
+            let reason = match plain[6..] {
+                [] => None,
+                ["because", reason] => Some(reason.to_owned()),
+                ref other => return Err(format!("what is {other:?}?")),
+            };
+            let token = number.parse().map_err(|_| format!("{number:?} is no number"))?;
+            Command::Break { name: words[1].units.clone(), token, operator: operator.to_owned(), reason }
+        }
         ["assignment", "of", _] => Command::AssignmentOf(words[2].units.clone()),
         ["assignments"] => Command::Assignments,
         ["recover", "until", time] => Command::Recover(milliseconds(time)?),

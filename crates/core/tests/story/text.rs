@@ -1,9 +1,9 @@
 //! The results of a command, as text.
 
 use lockhouse_core::{
-    Acquired, AgentId, AssignmentView, Change, ClaimEnd, ClaimView, Conflict, Effect, EndReason, Holder,
-    Instant, LockEnd, LockRecord, LockState, LossReason, Mode, Outcome, OwnedLock, OwnerEnd, OwnerView,
-    Party, Refusal, RequestId, Snapshot, SnapshotEntry, VoidLocks,
+    Acquired, AgentId, AssignmentView, BrokenBy, Change, ClaimEnd, ClaimView, Conflict, Effect, EndReason,
+    Holder, Instant, LockEnd, LockRecord, LockState, LossReason, Mode, Outcome, OwnedLock, OwnerEnd,
+    OwnerView, Party, Refusal, RequestId, Snapshot, SnapshotEntry, VoidLocks,
 };
 
 use super::world::World;
@@ -40,6 +40,8 @@ impl World {
                 )
             }
             Outcome::Unassigned { was } => if was { "unassigned" } else { "was not assigned so" }.to_owned(),
+            Outcome::Broken(None) => "nothing broken".to_owned(),
+            Outcome::Broken(Some(holder)) => format!("broken: {}", self::holder(&holder)),
             Outcome::RecoveryEnded { was } => if was { "ended" } else { "not recovering" }.to_owned(),
         };
         vec![line]
@@ -60,11 +62,13 @@ impl World {
                     grant.token
                 )
             }
-            Effect::Lost { agent, request, reason, .. } => {
-                let reason = match reason {
-                    LossReason::Stolen => "stolen",
-                    LossReason::Expired => "held for too long",
-                    LossReason::Superseded => "superseded",
+            Effect::Lost { agent, request, ref loss } => {
+                let reason = match &loss.reason {
+                    LossReason::Stolen => "stolen".to_owned(),
+                    LossReason::Expired => "held for too long".to_owned(),
+                    LossReason::Superseded => "superseded".to_owned(),
+                    LossReason::Broken { reason: None } => "broken".to_owned(),
+                    LossReason::Broken { reason: Some(why) } => format!("broken: {why:?}"),
                 };
                 format!("-> {}: {} lost, {reason}", self.who(agent), self.which(request))
             }
@@ -252,6 +256,7 @@ fn change(change: &Change) -> String {
                 LockEnd::Released => "released",
                 LockEnd::Undone => "undone",
                 LockEnd::Stolen => "stolen",
+                LockEnd::Broken(by) => &broken(by),
                 LockEnd::WithOwner(reason) => &format!("owner {}", end_of_owner(*reason)),
             };
             format!("{name:?} unlocked, owner {owner}, token {token}, {reason}")
@@ -286,6 +291,7 @@ fn change(change: &Change) -> String {
                 ClaimEnd::Released => "given back",
                 ClaimEnd::Expired => "expired",
                 ClaimEnd::Stolen => "stolen",
+                ClaimEnd::Broken(by) => &broken(by),
             };
             format!("{name:?} unclaimed, token {token}, {reason}")
         }
@@ -294,6 +300,11 @@ fn change(change: &Change) -> String {
         }
         Change::Unassigned { name, token, .. } => format!("{name:?} unassigned, token {token}"),
     }
+}
+
+fn broken(by: &BrokenBy) -> String {
+    let reason = by.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason:?}"));
+    format!("broken by {:?}{reason}", by.operator)
 }
 
 fn end_of_owner(reason: OwnerEnd) -> &'static str {

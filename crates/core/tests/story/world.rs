@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    AgentId, Change, Command, Effect, FencingToken, GrantToUndo, Instant, Limits, LockManager, Mode, Name,
-    NameBuf, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnerId, RequestId,
-    RequestStatus, SecretSeed, Unlock,
+    AgentId, Change, Command, Effect, FencingToken, GrantToUndo, HoldToBreak, Instant, Limits, LockManager,
+    Mode, Name, NameBuf, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnerId,
+    RequestId, RequestStatus, SecretSeed, Unlock,
 };
 
 use super::parse::{self, Ask, Units};
@@ -198,6 +198,11 @@ impl World {
             }
             parse::Command::Unassign(name, token) => {
                 self.handle(Command::Unassign { name: named(name)?.as_name(), token: fence(*token) })
+            }
+            parse::Command::Break { name, token, operator, reason } => {
+                let (name, token) = (named(name)?, FencingToken::new(*token));
+                let (name, reason) = (name.as_name(), reason.as_deref());
+                self.handle(Command::Break(HoldToBreak { name, token, operator, reason }))
             }
             parse::Command::Reclaim { ask, token } => {
                 let name = named(&ask.name)?;

@@ -225,7 +225,7 @@ impl Waiters {
 
     /// Why the lock, which is held no more, was lost.
     pub(crate) fn loss_of(&self, request: RequestId) -> Loss {
-        self.losses.get(&request.serial()).and_then(|lost| lost.reason).unwrap_or(Loss::Terminated)
+        self.losses.get(&request.serial()).and_then(|lost| lost.reason.clone()).unwrap_or(Loss::Terminated)
     }
 
     /// The listener that is notified of the loss of the lock, which is held.

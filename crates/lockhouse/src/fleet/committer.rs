@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockhouse_store::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, FleetStore, NodeRenewal, Opened, RecoveredRow, Slot,
-    Store, StoreFuture, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, FleetStore, HistoryError, HistoryPage, HistoryQuery,
+    NodeRenewal, Opened, RecoveredRow, Slot, Store, StoreFuture, TakeError, WriterId,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
@@ -177,6 +177,10 @@ impl Store for SlotStore {
             }
             answer.await.unwrap_or(Ok(fenced))
         })
+    }
+
+    fn history(&self, query: HistoryQuery) -> StoreFuture<'_, Result<HistoryPage, HistoryError>> {
+        self.store.history(query)
     }
 
     fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {

@@ -321,7 +321,7 @@ async fn the_first_grant_of_a_bucket_is_announced_before_its_loss() {
     let ends = drained(&port);
     let of = |wanted: &Name<'_>| {
         let about = |notice: &&Notice| match notice {
-            Notice::Effect(Effect::Lost { name, .. }) => name.as_name() == *wanted,
+            Notice::Effect(Effect::Lost { loss, .. }) => loss.name.as_name() == *wanted,
             _ => false,
         };
         ends.iter().position(|notice| about(&notice)).expect("a loss is told")

@@ -81,9 +81,9 @@ async fn the_loss_of_a_lock_is_announced_before_the_answer_to_its_release() {
             received[..],
             [
                 Notice::Effect(Effect::Granted { .. }),
-                Notice::Effect(Effect::Lost { reason: LossReason::Stolen, .. }),
+                Notice::Effect(Effect::Lost { loss, .. }),
                 Notice::Answer { tag: 5, outcome: Outcome::Released { held: false } },
-            ]
+            ] if loss.reason == LossReason::Stolen
         ),
         "{notices:?}"
     );

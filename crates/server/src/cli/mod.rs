@@ -22,7 +22,7 @@ use clap::builder::Resettable;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::exit::{FAILURE, Failure, complain};
-use self::operate::{backup, cluster};
+use self::operate::{backup, break_holds, cluster, history};
 
 /// Locks for tabs, workers, processes and machines, with the semantics of the Web Locks API.
 #[derive(Debug, Parser)]
@@ -40,6 +40,8 @@ enum Command {
     Config(config::Config),
     Run(run::Run),
     Ls(ls::Ls),
+    History(history::History),
+    Break(break_holds::Break),
     Owner(owner::Owner),
     Lock(locks::Lock),
     Unlock(locks::Unlock),
@@ -65,6 +67,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Config(config) => config.run(),
         Command::Run(run) => finish(run.run()),
         Command::Ls(ls) => finish(ls.run()),
+        Command::History(history) => finish(history.run()),
+        Command::Break(hold) => finish(hold.run()),
         Command::Owner(owner) => finish(owner.run()),
         Command::Lock(lock) => finish(lock.run()),
         Command::Unlock(unlock) => finish(unlock.run()),

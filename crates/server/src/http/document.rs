@@ -17,7 +17,7 @@ use super::problem::{MEDIA_TYPE, Problem};
 use super::request::constraints::{BUCKET, IDEMPOTENCY_KEY, OWNER};
 use super::request::schema::RuleSchema;
 use super::route::Needs;
-use super::{assignments, claims, locks, owners, query};
+use super::{assignments, claims, history, holds, locks, owners, query};
 
 /// The names of the security schemes in the document.
 const OWNER_SECRET: &str = "ownerSecret";
@@ -42,7 +42,9 @@ const BEARER: &str = "bearer";
     claims::routes::finalize,
     assignments::routes::show,
     assignments::routes::unassign,
-    query::routes::query
+    query::routes::query,
+    holds::routes::break_holds,
+    history::routes::history
 ))]
 struct Handlers;
 
@@ -192,7 +194,7 @@ const TAGS: [(&str, &str); 5] = [
     ("locks", "Offline locks: this record is mine to edit, over many requests."),
     ("claims", "Claims: reserve now, prepare, make it final only if it is still mine."),
     ("assignments", "Assignments: claims that became final."),
-    ("query", "What is held, who waits."),
+    ("query", "What is held, who waits, who held what; and how an operator ends a hold."),
 ];
 
 const ABOUT_KEY: &str = "Names this request. Sent again within ten minutes with the same key, the same query and the same body, it is not \

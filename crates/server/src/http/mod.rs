@@ -21,6 +21,8 @@ mod document;
 mod dto;
 mod entry;
 mod forward;
+mod history;
+mod holds;
 mod idempotency;
 mod locks;
 mod owners;

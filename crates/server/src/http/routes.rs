@@ -12,7 +12,7 @@ use matchit::{Params, Router};
 
 use super::problem::{self, Code, Problem};
 use super::route::{Answering, Needs, PathParameters, Route};
-use super::{assignments, backup, claims, cluster, document, locks, owners, query};
+use super::{assignments, backup, claims, cluster, document, history, holds, locks, owners, query};
 use crate::settings::Permission;
 use crate::state::AppState;
 
@@ -65,7 +65,7 @@ use Permission::{Claim, Offline, Operate, Query};
 
 /// Routes with the same path stand together.
 #[rustfmt::skip]
-static ROUTES: [Route; 21] = [
+static ROUTES: [Route; 23] = [
     route!(GET "/openapi.json", Nothing, document),
     route!(GET "/problems/{code}", Nothing, problem::explain),
     secret!(POST "/v1/backup", Everywhere(Operate), backup::backup),
@@ -79,6 +79,7 @@ static ROUTES: [Route; 21] = [
     secret!(POST "/v1/buckets/{bucket}/locks", InBucket(Offline), locks::routes::lock),
     once!(secret!(POST "/v1/buckets/{bucket}/locks/release", InBucket(Offline), locks::routes::release)),
     secret!(POST "/v1/buckets/{bucket}/locks/undo", InBucket(Offline), locks::routes::undo),
+    route!(POST "/v1/buckets/{bucket}/locks/break", InBucket(Operate), holds::routes::break_holds),
     query!(["resource"] GET "/v1/buckets/{bucket}/claims", InBucket(Query), claims::routes::show),
     route!(POST "/v1/buckets/{bucket}/claims", InBucket(Claim), claims::routes::claim),
     route!(POST "/v1/buckets/{bucket}/claims/renew", InBucket(Claim), claims::routes::renew),
@@ -87,6 +88,7 @@ static ROUTES: [Route; 21] = [
     query!(["resource"] GET "/v1/buckets/{bucket}/assignments", InBucket(Query), assignments::routes::show),
     once!(query!(["resource", "fencingToken", "reason"] DELETE "/v1/buckets/{bucket}/assignments", InBucket(Operate), assignments::routes::unassign)),
     query!(["prefix", "kind", "owner", "state", "limit", "cursor"] GET "/v1/buckets/{bucket}/query", InBucket(Query), query::routes::query),
+    query!(["name", "prefix", "kind", "end", "owner", "label", "fencingToken", "limit", "cursor"] GET "/v1/buckets/{bucket}/history", InBucket(Query), history::routes::history),
 ];
 
 static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {

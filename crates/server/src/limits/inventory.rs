@@ -373,6 +373,12 @@ fn of_audit_and_answers() -> Vec<Constant> {
             "what such answers take in all",
             "the oldest of the tenant whose answers take most is forgotten",
         ),
+        (
+            "HISTORY_STEPS",
+            HISTORY_STEPS.to_string(),
+            "looks of one call at 2000 rows of the history each",
+            "the page ends there, and has a `next`",
+        ),
     ]
 }
 

@@ -157,7 +157,7 @@ impl Session {
                     self.granted(id, grant);
                 }
             }
-            Effect::Lost { request, reason, .. } => self.lost(request, reason),
+            Effect::Lost { request, loss, .. } => self.lost(request, loss.reason),
             Effect::AgentEnded { agent, reason: EndReason::Expired } => {
                 // While the store is away the end of the lease overtakes the answer to its beginning. There
                 // are no other agents before that.
@@ -177,12 +177,13 @@ impl Session {
     fn lost(&mut self, request: RequestId, reason: LossReason) {
         let Some(id) = self.table.request_number(request) else { return };
         self.table.remove_request(id);
-        let reason = match reason {
-            LossReason::Stolen => LostReason::Stolen,
-            LossReason::Expired => LostReason::Expired,
-            LossReason::Superseded => LostReason::Superseded,
+        let (reason, why) = match reason {
+            LossReason::Stolen => (LostReason::Stolen, None),
+            LossReason::Expired => (LostReason::Expired, None),
+            LossReason::Superseded => (LostReason::Superseded, None),
+            LossReason::Broken { reason } => (LostReason::Broken, reason.map(String::from)),
         };
-        self.outbound.push(ServerEvent::Lost { id, reason });
+        self.outbound.push(ServerEvent::Lost { id, reason, why: why.map(Into::into) });
     }
 
     /// Refuses a request that was not to wait, but had to, as the bucket recovered.
@@ -196,7 +197,7 @@ impl Session {
     fn refused_reclaim(&mut self, id: u64, agent: u64, refusal: &Refusal) {
         match refusal {
             Refusal::Superseded | Refusal::NotRecovering | Refusal::UnknownToken => {
-                self.outbound.push(ServerEvent::Lost { id, reason: LostReason::Superseded });
+                self.outbound.push(ServerEvent::Lost { id, reason: LostReason::Superseded, why: None });
             }
             refusal => self.refuse(Some(id), agent, refusal),
         }

@@ -183,7 +183,7 @@ mod tests {
         let longest = Ticket::new(format!("{}.{:032x}", u64::MAX, 0));
         for event in [
             ServerEvent::Granted { id: HIGHEST, token: FencingToken::new(HIGHEST), ticket: Some(longest) },
-            ServerEvent::Lost { id: HIGHEST, reason: LostReason::Expired },
+            ServerEvent::Lost { id: HIGHEST, reason: LostReason::Expired, why: None },
             ServerEvent::Ended { agent: HIGHEST, reason: EndedReason::Expired },
         ] {
             let text = Envelope::new(ServerFrame::Numbered { seq: HIGHEST, event }).to_text();

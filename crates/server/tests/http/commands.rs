@@ -330,3 +330,40 @@ fn a_backup_needs_the_secret_beside_the_database() {
     assert!(code == 1 && stderr.contains(".operator"), "{stderr}");
     assert!(!target.exists());
 }
+
+#[test]
+fn holds_are_broken_by_name_by_token_and_by_prefix_and_the_history_has_them() {
+    let server = ServerProcess::with_file("10s");
+    let mut shell = Shell::new(&server);
+    shell.export_owner("Anna");
+    let locked = shell.json(&["lock", "seat/1", "seat/2", "seat/3", "customer/42", "--json"]);
+    let token = |at: usize| locked["locks"][at]["fencingToken"].to_string();
+    let (code, stdout, stderr) = shell.output(&["break", "seat/1", "--token", &token(1)]);
+    assert_eq!((code, stdout.as_str()), (75, ""));
+    let why = format!("lockhouse: nothing broken: \"seat/1\" is not held with the token {}\n", token(1));
+    assert_eq!(stderr, why);
+    assert_eq!(shell.output(&["break", "seat"]).2, "lockhouse: nothing broken: \"seat\" is not held\n");
+    let broke = shell.ok(&["break", "seat/1", "--reason", "she has left"]);
+    assert!(broke.starts_with("broke seat/1  offline  Anna  20"), "{broke}");
+    assert!(broke.ends_with(&format!("  {}", token(0))), "{broke}");
+    let dry = shell.ok(&["break", "--prefix", "seat/", "--dry-run"]);
+    assert_eq!(dry.lines().filter(|line| line.starts_with("would break seat/")).count(), 2, "{dry}");
+    let broken = shell.json(&["break", "--prefix", "seat/", "--json"]);
+    assert_eq!((broken["broken"].as_array().unwrap().len(), &broken["gone"]), (2, &json!([])));
+    let nothing = shell.output(&["break", "--prefix", "seat/"]);
+    assert_eq!(nothing.2, "lockhouse: nothing broken: no name that begins with \"seat/\" is held\n");
+    assert!(shell.ok(&["owner", "show"]).contains("customer/42  exclusive"));
+    for wrong in
+        [&["break"][..], &["break", "n", "--prefix", "n"], &["break", "--prefix", "n", "--token", "1"]]
+    {
+        assert_eq!(shell.code(wrong), 2, "{wrong:?}");
+    }
+    let history = shell.json(&["history", "--json"]);
+    let names: Vec<_> = history.as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+    assert_eq!(names, ["seat/3", "seat/2", "seat/1"]);
+    let line = shell.ok(&["history", "seat/1"]);
+    assert!(line.contains("  broken  offline  seat/1  Anna  ") && line.ends_with("(she has left)"), "{line}");
+    assert_eq!(shell.ok(&["history", "--limit", "1", "--end", "broken"]).lines().count(), 1);
+    let (code, _, stderr) = shell.output(&["history", "--end", "gone"]);
+    assert_eq!(code, 2, "{stderr}");
+}

@@ -258,6 +258,7 @@ async fn the_document_is_openapi_3_1_and_names_every_call_once() {
     }
     ids.sort();
     let expected = [
+        "breakHolds",
         "claim",
         "deleteAssignment",
         "endOwner",
@@ -266,6 +267,7 @@ async fn the_document_is_openapi_3_1_and_names_every_call_once() {
         "getClaim",
         "getOwner",
         "heartbeat",
+        "history",
         "listLocks",
         "lock",
         "openOwner",

@@ -1,9 +1,9 @@
 //! Owners and their offline locks.
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::calls::{Api, Owner, PATIENCE};
+use crate::calls::{Answer, Api, Owner, PATIENCE};
 use crate::process::ServerProcess;
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn several_locks_are_granted_all_or_none_and_in_the_order_asked() {
 async fn an_owner_has_its_locks_already_and_the_sole_reader_becomes_the_writer_ol_044() {
     let api = Api::new();
     let anna = api.owner("Anna").await;
-    let how = |answer: &crate::calls::Answer| answer.body["locks"][0]["how"].as_str().unwrap().to_owned();
+    let how = |answer: &Answer| answer.body["locks"][0]["how"].as_str().unwrap().to_owned();
     assert_eq!(how(&api.lock(&anna, "1", "read").await), "fresh");
     assert_eq!(how(&api.lock(&anna, "1", "read").await), "alreadyHeld");
     assert_eq!(how(&api.lock(&anna, "1", "write").await), "upgraded");
@@ -66,7 +66,7 @@ async fn an_owner_has_its_locks_already_and_the_sole_reader_becomes_the_writer_o
 async fn names_are_locked_as_they_are_by_programs_that_know_their_lock_types() {
     let api = Api::new();
     let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
-    let lock = |locks: serde_json::Value| json!({"owner": anna.id, "locks": locks});
+    let lock = |locks: Value| json!({"owner": anna.id, "locks": locks});
     let wanted =
         json!([{"name": "report", "mode": "shared"}, {"kind": "customer", "id": "1", "intent": "write"}]);
     let granted = api.post_as(&anna, "locks", lock(wanted)).await;
@@ -114,7 +114,7 @@ async fn what_a_step_took_is_taken_back_as_it_was_come_by() {
         json!({"name": lock["name"], "fencingToken": lock["fencingToken"], "how": lock["how"]})
     });
     assert_eq!((&written["how"], &fresh["how"]), (&json!("upgraded"), &json!("fresh")));
-    let undo = |locks: serde_json::Value| {
+    let undo = |locks: Value| {
         let (api, anna) = (&api, &anna);
         async move { api.post_as(anna, "locks/undo", json!({"owner": anna.id, "locks": locks})).await }
     };
@@ -234,7 +234,7 @@ async fn equal_ids_of_two_kinds_and_odd_ids_are_different_records_ol_042() {
     let list = api.get("locks").await.body["locks"].as_array().unwrap().clone();
     assert_eq!(list.len(), locks.len());
     for lock in locks {
-        let is_it = |held: &&serde_json::Value| held["kind"] == lock["kind"] && held["id"] == lock["id"];
+        let is_it = |held: &&Value| held["kind"] == lock["kind"] && held["id"] == lock["id"];
         assert_eq!(list.iter().filter(is_it).count(), 1, "{lock}");
     }
     assert_eq!(api.get("locks?kind=a").await.body["locks"].as_array().unwrap().len(), 2);
@@ -256,5 +256,114 @@ async fn an_owner_that_asks_for_itself_lives_on() {
             return;
         }
         assert!(begin.elapsed() < PATIENCE, "its TTL does not run anew: {shown:?}");
+    }
+}
+
+/// Each hold with the token that it has, and once with a token that no hold has.
+#[tokio::test]
+async fn an_operator_breaks_exactly_the_holds_that_are_named() {
+    let api = Api::over(ServerProcess::with_file("10s"));
+    let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
+    let shared = |owner: &Owner| json!({"owner": owner.id, "locks": [{"name": "n", "mode": "shared"}]});
+    let annas = api.post_as(&anna, "locks", shared(&anna)).await.body["locks"][0]["fencingToken"].clone();
+    assert_eq!(api.post_as(&bob, "locks", shared(&bob)).await.status, 201);
+    let claimed = api.claim("seat", "Carl").await;
+    let seats = claimed.body["fencingToken"].clone();
+    let wrong = json!(seats.as_u64().unwrap() + 1);
+    let holds = json!([
+        {"name": "n", "fencingToken": annas}, {"name": "seat", "fencingToken": wrong},
+        {"name": "seat", "fencingToken": seats}, {"name": "seat", "fencingToken": annas},
+    ]);
+    let body = json!({"holds": holds, "reason": "the hall is closed"});
+    let answer = api.post("locks/break", body.clone()).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let broken: Vec<_> = answer.body["broken"].as_array().unwrap().iter().collect();
+    let who =
+        |at: usize| [&broken[at]["name"], &broken[at]["holder"]["label"], &broken[at]["holder"]["kind"]];
+    assert_eq!(who(0), [&json!("n"), &json!("Anna"), &json!("offline")]);
+    assert_eq!(who(1), [&json!("seat"), &json!("Carl"), &json!("claim")]);
+    let gone = json!([{"name": "seat", "fencingToken": wrong}, {"name": "seat", "fencingToken": annas}]);
+    assert_eq!((broken.len(), &answer.body["gone"]), (2, &gone));
+    let again = api.post("locks/break", body).await;
+    assert_eq!((&again.body["broken"], again.body["gone"].as_array().unwrap().len()), (&json!([]), 4));
+    // The other holder stays, and so does the owner.
+    let shown = api.as_owner(Method::GET, &bob, &format!("owners/{}", bob.id)).await;
+    assert_eq!(shown.body["locks"][0]["name"], "n");
+    let shown = api.as_owner(Method::GET, &anna, &format!("owners/{}", anna.id)).await;
+    assert_eq!((shown.status, &shown.body["locks"]), (200, &json!([])));
+    let finalized = api.with_token("finalize", "seat", &claimed.text("token")).await;
+    assert_eq!(finalized.outcome(), (410, "claim_expired"));
+    assert_eq!(api.claim("seat", "Dora").await.status, 201);
+    for (wrong, field) in [
+        (json!({"holds": []}), "holds"),
+        (json!({"holds": [{"name": "n"}]}), "holds[0].fencingToken"),
+        (json!({"holds": [{"fencingToken": 1}]}), "holds[0].name"),
+        (json!({"holds": [{"name": "n", "fencingToken": 1}], "reason": "x".repeat(257)}), "reason"),
+        (json!({"holds": [{"name": "n", "fencingToken": 1}], "why": "x"}), "why"),
+    ] {
+        let refused = api.post("locks/break", wrong).await;
+        assert_eq!((refused.status, &refused.body["field"]), (422, &json!(field)), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_history_says_who_held_what_from_when_to_when_and_why_it_ended() {
+    let mut api = Api::over(ServerProcess::with_file("10s"));
+    let anna = api.owner("Anna").await;
+    let lock = json!({"owner": anna.id, "locks": [{"name": "n", "mode": "shared"}]});
+    let granted = api.post_as(&anna, "locks", lock).await;
+    let upgrade = json!({"owner": anna.id, "locks": [{"name": "n", "mode": "exclusive"}]});
+    let upgraded = api.post_as(&anna, "locks", upgrade).await.body["locks"][0]["fencingToken"].clone();
+    let claimed = api.claim("seat/1", "Carl").await;
+    api.with_token("finalize", "seat/1", &claimed.text("token")).await;
+    let holds = json!([{"name": "n", "fencingToken": upgraded}]);
+    let body = json!({"holds": holds, "reason": "she has left"});
+    assert_eq!(api.post("locks/break", body).await.body["gone"], json!([]));
+    api.restart();
+    let page = async |query: &str| {
+        let answer = api.get(&format!("history{query}")).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer
+    };
+    let ends = |answer: &Answer| -> Vec<String> {
+        let entries = answer.body["entries"].as_array().unwrap();
+        let end = |entry: &Value| format!("{} {} {}", entry["kind"], entry["name"], entry["end"]);
+        entries.iter().map(|entry| end(entry).replace('"', "")).collect()
+    };
+    let all = page("").await;
+    assert_eq!(ends(&all), ["offline n broken", "claim seat/1 finalized", "offline n upgraded"]);
+    assert_eq!(all.body["next"], json!(null));
+    let broken = &all.body["entries"][0];
+    assert_eq!([&broken["label"], &broken["mode"], &broken["reason"]], ["Anna", "exclusive", "she has left"]);
+    assert_eq!((&broken["fencingToken"], &broken["owner"]), (&upgraded, &json!(anna.id)));
+    assert!(broken["operator"].is_string(), "{broken}");
+    assert_eq!(all.body["entries"][2]["fencingToken"], granted.body["locks"][0]["fencingToken"]);
+    assert!(broken["since"].as_str() <= broken["endedAt"].as_str(), "{broken}");
+    for (query, expected) in [
+        ("?name=n", &["offline n broken", "offline n upgraded"][..]),
+        ("?prefix=seat/", &["claim seat/1 finalized"]),
+        ("?kind=claim", &["claim seat/1 finalized"]),
+        ("?end=broken", &["offline n broken"]),
+        ("?label=Carl", &["claim seat/1 finalized"]),
+        (&format!("?owner={}", anna.id), &["offline n broken", "offline n upgraded"]),
+        (&format!("?fencingToken={upgraded}"), &["offline n broken"]),
+        ("?name=other", &[]),
+    ] {
+        assert_eq!(ends(&page(query).await), expected, "{query}");
+    }
+    let first = page("?limit=2").await;
+    assert_eq!(ends(&first), ["offline n broken", "claim seat/1 finalized"]);
+    let rest = page(&format!("?limit=2&cursor={}", first.text("next"))).await;
+    assert_eq!((ends(&rest), &rest.body["next"]), (vec!["offline n upgraded".to_owned()], &json!(null)));
+    for (query, field) in [
+        ("?kind=web", "kind"),
+        ("?end=gone", "end"),
+        ("?limit=0", "limit"),
+        ("?limit=201", "limit"),
+        ("?cursor=x", "cursor"),
+        ("?who=Carl", "parameter"),
+    ] {
+        let refused = api.get(&format!("history{query}")).await;
+        assert_eq!((refused.status, &refused.body["field"]), (422, &json!(field)), "{query}: {refused:?}");
     }
 }

@@ -9,10 +9,13 @@ use rand::{RngExt, SeedableRng};
 use super::Harness;
 use super::life::Life;
 use super::sample::{
-    assignment, claim, ended, held_list, lock, owner, reserved, swept, unassigned, unclaimed, unlocked,
-    voided, writes,
+    assignment, broken_claim, broken_lock, claim, ended, held_list, lock, owner, reserved, swept, unassigned,
+    unclaimed, unlocked, voided, writes,
 };
-use crate::{MarkOf, MemoryStore, RecoveredRow, Scope, SecretKey, TokenMark, Write};
+use crate::{
+    HistoryEntry, HistoryFilter, HistoryQuery, MarkOf, MemoryStore, RecoveredRow, Scope, SecretKey,
+    TokenMark, Write,
+};
 
 const LIVES: u64 = 20;
 const BATCHES: u64 = 15;
@@ -53,6 +56,7 @@ pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
             _ => Life::take(life.store, number + 1).await,
         };
         compare(&life, &model);
+        compare_histories(&life, &model).await;
     }
 }
 
@@ -73,6 +77,7 @@ pub async fn claims_and_their_ends_amount_to_what_they_say(harness: &dyn Harness
         model = Life::take(model.store, number + 1).await;
         life = life.kill(harness).await;
         compare(&life, &model);
+        compare_histories(&life, &model).await;
     }
 }
 
@@ -85,6 +90,34 @@ fn claim_or_end(random: &mut Xoshiro256PlusPlus) -> Write {
         _ => unclaimed(&claim(&name, token)),
     };
     Write::Change { scope, change }
+}
+
+/// The same has ended in both, in the same order. The rows may have other numbers.
+async fn compare_histories(life: &Life, model: &Life) {
+    for scope in ["a", "b", "t"]
+        .into_iter()
+        .flat_map(|tenant| (0..3).map(move |it| Scope::new(tenant, it.to_string())))
+    {
+        let (left, right) = (all_of(life, &scope).await, all_of(model, &scope).await);
+        let most = left.len().min(right.len());
+        assert_eq!(left[..most], right[..most], "{scope}");
+        assert_eq!(left.len(), right.len(), "{scope}");
+    }
+}
+
+/// The history of the bucket, the latest first, read in pages.
+async fn all_of(life: &Life, scope: &Scope) -> Vec<HistoryEntry> {
+    let (mut all, mut before) = (Vec::new(), None);
+    loop {
+        let query = HistoryQuery { scope: scope.clone(), before, limit: 7, filter: HistoryFilter::default() };
+        let page = life.store.history(query).await.unwrap_or_else(|error| panic!("{error}"));
+        assert!(page.entries.iter().all(|entry| before.is_none_or(|before| entry.seq < before)));
+        all.extend(page.entries.into_iter().map(|entry| HistoryEntry { seq: 0, ..entry }));
+        match page.next {
+            Some(next) => before = Some(next),
+            None => return all,
+        }
+    }
 }
 
 fn compare(life: &Life, model: &Life) {
@@ -138,7 +171,9 @@ fn mark(random: &mut Xoshiro256PlusPlus) -> TokenMark {
 fn change(random: &mut Xoshiro256PlusPlus) -> Change {
     let (party, token) = (random.random_range(1..=4), random.random_range(1..=1_000_000));
     let name = ["", "a", "b", "\0", "long ".repeat(60).as_str()][random.random_range(0..5)].to_owned();
-    match random.random_range(0..15) {
+    match random.random_range(0..17) {
+        15 => broken_lock(&lock(&name, party, token)),
+        16 => broken_claim(&claim(&name, token)),
         0 => reserved(random.random_range(0..1 << 40)),
         1 => Change::OwnerOpened(owner(party)),
         2 => ended(party, &[&name, "a"]),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lockhouse_core::{
-    AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord, Mode,
-    NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed, VoidLocks,
+    AssignmentRecord, BrokenBy, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord,
+    Mode, NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed, VoidLocks,
 };
 
 use crate::{HeldList, HeldWebLock, MarkOf, RecoveredRow, Scope, TokenMark, Write};
@@ -70,6 +70,27 @@ pub(crate) fn unlocked(lock: &LockRecord) -> Change {
 pub(crate) fn unclaimed(claim: &ClaimRecord) -> Change {
     let ClaimRecord { name, token, since, .. } = claim.clone();
     Change::Unclaimed { name, token, reason: ClaimEnd::Expired, at: since.plus_millis(9) }
+}
+
+pub(crate) fn broken_lock(lock: &LockRecord) -> Change {
+    let LockRecord { name, owner, token, since, .. } = lock.clone();
+    Change::Unlocked {
+        name,
+        owner,
+        token,
+        reason: LockEnd::Broken(broken_by(token)),
+        at: since.plus_millis(9),
+    }
+}
+
+pub(crate) fn broken_claim(claim: &ClaimRecord) -> Change {
+    let ClaimRecord { name, token, since, .. } = claim.clone();
+    Change::Unclaimed { name, token, reason: ClaimEnd::Broken(broken_by(token)), at: since.plus_millis(9) }
+}
+
+fn broken_by(token: FencingToken) -> BrokenBy {
+    let reason = token.get().is_multiple_of(2).then(|| "Ann \u{1F511} has left".into());
+    BrokenBy { operator: "ops".into(), reason }
 }
 
 pub(crate) fn unassigned(text: &str, token: u64) -> Change {

@@ -10,6 +10,7 @@ mod connection;
 mod error;
 mod fleet;
 mod generation;
+mod history;
 mod load;
 mod options;
 #[cfg(feature = "sqlite")]
@@ -42,8 +43,9 @@ pub use restore::{PostgresRestoreError, PostgresRestored};
 
 use crate::values::bits;
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, NodeId, NodeRenewal, Opened, RecoveredRow, SecretKey,
-    Slot, Store, StoreFuture, StoreUnavailable, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryError, HistoryPage, HistoryQuery, NodeId,
+    NodeRenewal, Opened, RecoveredRow, SecretKey, Slot, Store, StoreFuture, StoreUnavailable, TakeError,
+    WriterId,
 };
 use connection::address::{DatabaseAddress, place_of};
 use connection::{LazyConnection, Param, Servers, tls};
@@ -121,6 +123,7 @@ struct Statements {
     commit: String,
     take: String,
     epoch: String,
+    history: String,
     marks: String,
     rows: String,
     /// Whether a slot is still that of an epoch and a writer.
@@ -478,6 +481,10 @@ impl Store for PostgresStore {
         Box::pin(async move { Ok(self.commit_fairly(batches).await?.0) })
     }
 
+    fn history(&self, query: HistoryQuery) -> StoreFuture<'_, Result<HistoryPage, HistoryError>> {
+        Box::pin(async move { self.page(&query).await })
+    }
+
     fn backup(&self, _: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {
         let advice = "use those of the database, such as pg_basebackup";
         Box::pin(async move { Err(BackupError::Unsupported("a store in PostgreSQL", advice)) })
@@ -508,6 +515,7 @@ impl Statements {
             commit: format!("SELECT outcome, expected, owned FROM {}", schema::call(quoted, "commit", 24)),
             take: format!("SELECT * FROM {}", schema::call(quoted, "take", 4)),
             epoch: format!("SELECT epoch FROM {quoted}.slots WHERE slot = $1"),
+            history: history::statement(quoted),
             marks: schema::of(quoted, schema::MARKS),
             rows: schema::of(quoted, schema::ROWS),
             holds: format!("SELECT slot FROM {quoted}.slots WHERE slot = $1 AND epoch = $2 AND writer = $3"),

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use lockhouse_core::{AssignmentRecord, Change, ClaimRecord, LockRecord, OwnerRecord, VoidLocks};
+use lockhouse_core::{
+    AssignmentRecord, BrokenBy, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerRecord, VoidLocks,
+};
 use tokio_postgres::types::Type;
 
 use super::connection::Param;
@@ -195,14 +197,22 @@ impl<'a> Sections<'a> {
             Change::Locked(it) => ("lock", locked(it)),
             Change::Unlocked { name, owner, reason, at, .. } => {
                 let (name, owner) = (Some(bytes(name).into()), Some(bits(owner.get())));
-                ("unlock", WriteRow { name, owner, at: Some(wall(*at)), why: Some(of_lock(*reason)), ..none })
+                let said = match reason {
+                    LockEnd::Broken(by) => broken(by),
+                    _ => none,
+                };
+                ("unlock", WriteRow { name, owner, at: Some(wall(*at)), why: Some(of_lock(reason)), ..said })
             }
             Change::LocksVoided { owner, which, at } => ("void", voided(which, bits(owner.get()), wall(*at))),
             Change::LocksSwept { owner } => ("sweep", WriteRow { owner: Some(bits(owner.get())), ..none }),
             Change::Claimed(it) => ("claim", claimed(it)),
             Change::Unclaimed { name, reason, at, .. } => {
                 let (name, at) = (Some(bytes(name).into()), Some(wall(*at)));
-                ("unclaim", WriteRow { name, at, why: Some(of_claim(*reason)), ..none })
+                let said = match reason {
+                    ClaimEnd::Broken(by) => broken(by),
+                    _ => none,
+                };
+                ("unclaim", WriteRow { name, at, why: Some(of_claim(reason)), ..said })
             }
             Change::Assigned(it) => ("assign", assigned(it)),
             Change::Unassigned { name, at, .. } => {
@@ -241,6 +251,14 @@ fn at_once(batches: &[Arc<CommitBatch>]) -> Vec<bool> {
         is_alone
     };
     batches.iter().map(is_at_once).collect()
+}
+
+fn broken(by: &BrokenBy) -> WriteRow<'_> {
+    WriteRow {
+        who: Some(by.operator.as_bytes()),
+        metadata: by.reason.as_deref().map(str::as_bytes),
+        ..WriteRow::default()
+    }
 }
 
 fn opened(it: &OwnerRecord) -> WriteRow<'_> {

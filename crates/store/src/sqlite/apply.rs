@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockhouse_core::{
-    AssignmentRecord, Change, ClaimRecord, LockRecord, NameBuf, OwnerId, OwnerRecord, VoidLocks,
+    AssignmentRecord, Change, ClaimRecord, LockEnd, LockRecord, NameBuf, OwnerId, OwnerRecord, VoidLocks,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, params};
@@ -12,8 +12,8 @@ use super::history::{self, AddedRows};
 use super::load::wrong;
 use super::statements::Statements;
 use super::voided;
-use crate::values::{self, bits, bytes, held_list, number, number_of, wall, word};
-use crate::writer_state::WriterState;
+use crate::state::writer::WriterState;
+use crate::values::{bits, bytes, held_list, number, number_of, wall, word};
 use crate::{CommitBatch, CommitOutcome, MarkOf, Opened, Scope, SecretKey, Slot, TokenMark, Write, WriterId};
 
 /// Gives the slot a new epoch, which uses up the list of held web locks.
@@ -125,13 +125,10 @@ impl Writes<'_, '_> {
                 let sql = "UPDATE buckets SET mark = max(mark, ?2) WHERE id = ?1";
                 self.run(sql, params![bucket, bits(*up_to)])
             }
-            Change::OwnerOpened(record) => {
-                history.owner_began(record)?;
-                self.open_owner(bucket, record)
-            }
+            Change::OwnerOpened(record) => self.open_owner(bucket, record),
             Change::OwnerEnded { owner, names, reason, at } => {
                 for name in names {
-                    history.lock_ended(name, *owner, values::with_owner(*reason), *at)?;
+                    history.lock_ended(name, *owner, &LockEnd::WithOwner(*reason), *at)?;
                     self.unlock(bucket, name, *owner)?;
                 }
                 history.owner_ended(*owner, *reason, *at)?;
@@ -140,11 +137,11 @@ impl Writes<'_, '_> {
                 self.run(sql, params![bucket, bits(owner.get())])
             }
             Change::Locked(record) => {
-                history.lock_began(record)?;
+                history.lock_replaced(record)?;
                 self.lock(bucket, record)
             }
             Change::Unlocked { name, owner, reason, at, .. } => {
-                history.lock_ended(name, *owner, values::of_lock(*reason), *at)?;
+                history.lock_ended(name, *owner, reason, *at)?;
                 self.unlock(bucket, name, *owner)
             }
             Change::LocksVoided { owner, which, at } => {
@@ -154,17 +151,13 @@ impl Writes<'_, '_> {
                 voided::add(self.statements, bucket, *owner, which, *at)
             }
             Change::LocksSwept { owner } => voided::remove(self.statements, bucket, *owner),
-            Change::Claimed(record) => {
-                history.claim_began(record)?;
-                self.claim(bucket, record)
-            }
+            Change::Claimed(record) => self.claim(bucket, record),
             Change::Unclaimed { name, reason, at, .. } => {
-                history.claim_ended(name, values::of_claim(*reason), *at)?;
+                history.claim_ended(name, reason, *at)?;
                 self.unclaim(bucket, name)
             }
             Change::Assigned(record) => {
-                history.claim_ended(&record.name, "finalized", record.since)?;
-                history.assignment_began(record)?;
+                history.claim_finalized(&record.name, record.since)?;
                 self.unclaim(bucket, &record.name)?;
                 self.assign(bucket, record)
             }

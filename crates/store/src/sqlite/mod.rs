@@ -36,8 +36,8 @@ pub(crate) use error::said;
 pub use file::DatabaseFile;
 
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, Store, StoreFuture,
-    TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryError, HistoryPage, HistoryQuery, Opened,
+    RecoveredRow, Slot, Store, StoreFuture, TakeError, WriterId,
 };
 use worker::{Job, Workplace};
 
@@ -121,6 +121,10 @@ impl Store for SqliteStore {
 
     fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
         Box::pin(async move { self.ask(|reply| Job::Commit { batches, reply }).await? })
+    }
+
+    fn history(&self, query: HistoryQuery) -> StoreFuture<'_, Result<HistoryPage, HistoryError>> {
+        Box::pin(async move { self.ask(|reply| Job::History { query, reply }).await? })
     }
 
     fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {

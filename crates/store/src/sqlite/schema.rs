@@ -13,7 +13,7 @@ pub(crate) const BACKUP_ID: i32 = 0x4C6B_4862;
 
 /// The steps from each version to the next, beginning with an empty file. The list only ever grows at its
 /// end.
-pub(crate) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+pub(crate) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 const VERSION_1: &str = "
 CREATE TABLE secret (
@@ -136,6 +136,40 @@ CREATE TABLE voided (
 
 const VERSION_4: &str = "
 ALTER TABLE slots ADD COLUMN held BLOB;
+";
+
+/// The history has one row for each hold that has ended, in place of one for each beginning and each end.
+const VERSION_5: &str = "
+CREATE TABLE ended (
+    seq       INTEGER PRIMARY KEY,
+    since     INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    tenant    TEXT NOT NULL,
+    bucket    TEXT NOT NULL,
+    kind      TEXT NOT NULL CHECK (kind = 'owner' OR kind = 'offline' OR kind = 'claim' OR kind = 'assignment'),
+    why       TEXT NOT NULL,
+    who       TEXT,
+    owner     INTEGER,
+    name      BLOB,
+    mode      TEXT,
+    token     INTEGER,
+    operator  TEXT,
+    reason    TEXT,
+    name_text TEXT GENERATED ALWAYS AS (CAST(name AS TEXT)) VIRTUAL
+) STRICT;
+CREATE INDEX beginnings ON history (tenant, bucket, what, coalesce(token, owner), event, seq);
+INSERT INTO ended (seq, since, at, tenant, bucket, kind, why, who, owner, name, mode, token)
+SELECT seq,
+    coalesce((
+        SELECT at FROM history b
+        WHERE (b.tenant, b.bucket, b.what, coalesce(b.token, b.owner), b.event)
+                = (e.tenant, e.bucket, e.what, coalesce(e.token, e.owner), 'began') AND b.seq < e.seq
+        ORDER BY b.seq DESC LIMIT 1), at),
+    at, tenant, bucket, CASE what WHEN 'lock' THEN 'offline' ELSE what END, coalesce(why, 'released'), who, owner,
+    name, mode, token
+FROM history e WHERE event = 'ended' ORDER BY seq;
+DROP TABLE history;
+ALTER TABLE ended RENAME TO history;
 ";
 
 /// The version that the steps lead to.

@@ -16,9 +16,10 @@ use super::file::DatabaseFile;
 use super::log::Log;
 use super::statements::Statements;
 use super::{apply, backup, history, load};
-use crate::writer_state::WriterState;
+use crate::state::writer::WriterState;
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryError, HistoryPage, HistoryQuery, Opened,
+    RecoveredRow, Slot, TakeError, WriterId,
 };
 
 /// A job for the thread.
@@ -32,6 +33,10 @@ pub(crate) enum Job {
     Commit {
         batches: Vec<Arc<CommitBatch>>,
         reply: oneshot::Sender<Result<Vec<CommitOutcome>, Fatal>>,
+    },
+    History {
+        query: HistoryQuery,
+        reply: oneshot::Sender<Result<HistoryPage, HistoryError>>,
     },
     Backup {
         to: PathBuf,
@@ -122,6 +127,7 @@ impl<'f> Worker<'f> {
         match job {
             Job::Take { slot, writer, rows, reply } => drop(reply.send(self.take(slot, writer, &rows))),
             Job::Commit { batches, reply } => drop(reply.send(self.commit(&batches))),
+            Job::History { query, reply } => drop(reply.send(self.history(&query))),
             later => self.deferred.borrow_mut().push_back(later),
         }
     }
@@ -191,6 +197,20 @@ impl<'f> Worker<'f> {
         let outcomes = batches.iter().map(apply).collect::<Result<_, _>>()?;
         self.at.history.keep(statements, &rows)?;
         Ok(outcomes)
+    }
+
+    /// Other jobs wait for no more than one page.
+    fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, HistoryError> {
+        self.check()?;
+        history::page(&self.at.file, query).map_err(|error| match error {
+            rusqlite::Error::FromSqlConversionFailure(_, _, why) => {
+                HistoryError::Unreadable(why.to_string().into())
+            }
+            error => match self.classify(&error) {
+                Trouble::Unavailable(why) => HistoryError::Unavailable(why),
+                Trouble::Fatal(fatal) => HistoryError::Fatal(fatal),
+            },
+        })
     }
 
     /// Writes the backup page by page, and does other jobs between the pages.

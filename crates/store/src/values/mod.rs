@@ -55,20 +55,22 @@ pub(crate) fn token(number: u64) -> Result<FencingToken, String> {
     Ok(FencingToken::new(number))
 }
 
-pub(crate) fn of_lock(why: LockEnd) -> &'static str {
+pub(crate) fn of_lock(why: &LockEnd) -> &'static str {
     match why {
         LockEnd::Released => "released",
         LockEnd::Undone => "undone",
         LockEnd::Stolen => "stolen",
-        LockEnd::WithOwner(why) => with_owner(why),
+        LockEnd::Broken(_) => "broken",
+        LockEnd::WithOwner(why) => with_owner(*why),
     }
 }
 
-pub(crate) fn of_claim(why: ClaimEnd) -> &'static str {
+pub(crate) fn of_claim(why: &ClaimEnd) -> &'static str {
     match why {
         ClaimEnd::Released => "released",
         ClaimEnd::Expired => "expired",
         ClaimEnd::Stolen => "stolen",
+        ClaimEnd::Broken(_) => "broken",
     }
 }
 

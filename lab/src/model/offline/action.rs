@@ -92,6 +92,10 @@ pub(in crate::model) enum Action {
     Unassign {
         name: usize,
     },
+    /// An operator breaks a hold of the name.
+    Break {
+        name: usize,
+    },
     /// A tick passes, and things that are due end.
     Tick,
 }
@@ -109,7 +113,7 @@ const PER_OWNER_AND_NAME: [fn(usize, usize) -> Action; 3] = [
     |owner, name| Action::Lock { owner, name, mode: Mode::Shared },
     |owner, name| Action::Unlock { owner, name },
 ];
-const PER_NAME: [fn(usize) -> Action; 11] = [
+const PER_NAME: [fn(usize) -> Action; 12] = [
     |name| Action::Request { name, ask: Ask::Exclusive },
     |name| Action::Request { name, ask: Ask::Shared },
     |name| Action::Request { name, ask: Ask::Steal },
@@ -121,6 +125,7 @@ const PER_NAME: [fn(usize) -> Action; 11] = [
     |name| Action::GiveBack { name, which: Which::Former },
     |name| Action::Finalize { name, which: Which::Former },
     |name| Action::Unassign { name },
+    |name| Action::Break { name },
 ];
 /// Requests are named from here on.
 const FINISH: u8 = 128;
@@ -187,6 +192,7 @@ impl fmt::Display for Action {
                 write!(f, "finalize {} with the token of the {which:?} claim", name(of))
             }
             Self::Unassign { name: of } => write!(f, "unassign {}", name(of)),
+            Self::Break { name: of } => write!(f, "break a hold of {}", name(of)),
             Self::Tick => write!(f, "{TICK_MS} ms pass, timeout"),
         }
     }

@@ -3,8 +3,8 @@
 //! on is therefore found.
 
 use lockhouse_core::{
-    Acquired, Change, ClaimEnd, Effect, FencingToken, LockEnd, LossReason, Mode, NameBuf, Outcome, OwnedLock,
-    OwnerEnd, OwnerId, Refusal, RequestId,
+    Acquired, Change, Effect, FencingToken, Mode, NameBuf, Outcome, OwnedLock, OwnerEnd, OwnerId, Refusal,
+    RequestId,
 };
 
 use super::action::{AGENTS_REQUESTS, Action, Ask, CLAIM, NAMES, OWNERS, TICK_MS, TTL, Which};
@@ -126,11 +126,10 @@ impl Announced {
                 self.asked[at].status = Status::Held(grant.token);
                 Ok(())
             }
-            Effect::Lost { request, reason: LossReason::Stolen, .. } => {
+            Effect::Lost { request, loss, .. } => {
                 let at = self.asked.iter().position(|asked| asked.id == *request);
                 let at = at.ok_or_else(|| format!("{request:?} is of nobody"))?;
-                let stolen = Action::Request { name: self.asked[at].name, ask: Ask::Steal };
-                promise!(action == stolen, "{request:?} is stolen upon {action:?}");
+                promise!(self.justifies_loss(action, at, &loss.reason), "{effect:?} upon {action:?}");
                 self.asked[at].status = Status::Ended;
                 Ok(())
             }
@@ -173,7 +172,7 @@ impl Announced {
             }
             Change::Unlocked { name, owner, token, reason, .. } => {
                 let (at, name) = (self.index_of(*owner)?, index(name)?);
-                promise!(justifies_unlock(action, at, name, *reason), "{change:?} upon {action:?}");
+                promise!(self.justifies_unlock(action, at, name, reason), "{change:?} upon {action:?}");
                 let lock = self.owners[at].as_mut().and_then(|owner| owner.locks[name].take());
                 promise!(lock.map(|(_, token)| token) == Some(*token), "{change:?}, though it has {lock:?}");
                 Ok(())
@@ -204,18 +203,10 @@ impl Announced {
             }
             Change::Unclaimed { name, token, reason, .. } => {
                 let name = index(name)?;
+                promise!(self.justifies_unclaim(action, name, reason), "{change:?} upon {action:?}");
                 let current = self.claims[name].current.take();
-                let (current, expires) = current.ok_or_else(|| format!("{change:?} without a claim"))?;
+                let (current, _) = current.ok_or_else(|| format!("{change:?} without a claim"))?;
                 promise!(current == *token, "{change:?}, though {current} is current");
-                let justified = match (reason, action) {
-                    (ClaimEnd::Released, Action::GiveBack { name: of, which }) => {
-                        of == name && self.token(name, which) == Some(*token)
-                    }
-                    (ClaimEnd::Expired, Action::Tick) => expires <= self.now,
-                    (ClaimEnd::Stolen, action) => action == Action::Request { name, ask: Ask::Steal },
-                    _ => false,
-                };
-                promise!(justified, "{change:?} upon {action:?}");
             }
             Change::Assigned(record) => {
                 let (name, token) = (index(&record.name)?, record.token);
@@ -299,6 +290,7 @@ impl Announced {
             | Action::UnlockAllBut { .. }
             | Action::Undo { .. } => self.observe_owner_outcome(action, outcome, before),
             Action::Claim { name } => self.observe_claim(name, outcome, before),
+            Action::Break { name } => self.observe_broken(name, outcome, before),
             Action::Renew { .. }
             | Action::GiveBack { .. }
             | Action::Finalize { .. }
@@ -561,18 +553,7 @@ fn index(name: &NameBuf) -> Result<usize, Breach> {
     NAMES.iter().position(|name| Some(*name) == text).ok_or_else(|| format!("{name:?} was never asked for"))
 }
 
-/// Whether that action may take this owner's lock of this name, for this reason.
-fn justifies_unlock(action: Action, owner: usize, name: usize, reason: LockEnd) -> bool {
-    match (reason, action) {
-        (LockEnd::Released, Action::Unlock { owner: by, name: of }) => by == owner && of == name,
-        (LockEnd::Released, Action::UnlockAllBut { owner: by }) => by == owner && name != NAMES.len() - 1,
-        (LockEnd::Undone, Action::Undo { owner: by }) => by == owner,
-        (LockEnd::Stolen, action) => action == Action::Request { name, ask: Ask::Steal },
-        _ => false,
-    }
-}
-
-fn unexpected(action: Action, outcome: &Outcome) -> Breach {
+pub(super) fn unexpected(action: Action, outcome: &Outcome) -> Breach {
     format!("{action:?} is answered by {outcome:?}")
 }
 

@@ -2,12 +2,13 @@
 
 mod action;
 mod announced;
+mod ends;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquire, AgentId, Command, Effect, GrantToUndo, Instant, Limits, LockManager, LockState, Mode, Name,
-    NewAgent, NewClaim, NewLocks, NewOwner, NewRequest, Outcome, OwnedLock, OwnerId, Party, SecretSeed,
-    Unlock,
+    Acquire, AgentId, Command, Effect, GrantToUndo, HoldToBreak, Instant, Limits, LockManager, LockState,
+    Mode, Name, NewAgent, NewClaim, NewLocks, NewOwner, NewRequest, Outcome, OwnedLock, OwnerId, Party,
+    SecretSeed, Unlock,
 };
 
 use super::announced::{Breach, promise};
@@ -147,6 +148,7 @@ impl World {
             Action::Renew { name, which }
             | Action::GiveBack { name, which }
             | Action::Finalize { name, which } => self.announced.token(name, which).is_some(),
+            Action::Break { name } => self.announced.hold_to_break(name).is_some(),
             _ => true,
         }
     }
@@ -213,13 +215,14 @@ impl World {
             | Action::Renew { .. }
             | Action::GiveBack { .. }
             | Action::Finalize { .. }
-            | Action::Unassign { .. } => self.claim_command(action)?,
+            | Action::Unassign { .. }
+            | Action::Break { .. } => self.command_on_name(action)?,
             Action::Tick => return Err("a tick is no command".to_owned()),
         };
         Ok(self.core.handle(now, command))
     }
 
-    fn claim_command(&self, action: Action) -> Result<Command<'static>, Breach> {
+    fn command_on_name(&self, action: Action) -> Result<Command<'static>, Breach> {
         let claim = |of: usize, which: Which| Ok::<_, Breach>((name(of)?, self.announced.token(of, which)));
         let command = match action {
             Action::Claim { name: of } => {
@@ -245,7 +248,11 @@ impl World {
                 Command::Finalize { name, token }
             }
             Action::Unassign { name: of } => Command::Unassign { name: name(of)?, token: None },
-            other => return Err(format!("{other:?} is of no claim")),
+            Action::Break { name: of } => {
+                let token = self.announced.hold_to_break(of).ok_or("nothing is held")?;
+                Command::Break(HoldToBreak { name: name(of)?, token, operator: "ops", reason: None })
+            }
+            other => return Err(format!("{other:?} is of no name alone")),
         };
         Ok(command)
     }

@@ -165,7 +165,7 @@ impl Literal {
         Some((born, Effect::Change(Box::new(change))))
     }
 
-    fn delete_claim(&mut self, now: Instant, name: &NameBuf, reason: ClaimEnd) {
+    pub(super) fn delete_claim(&mut self, now: Instant, name: &NameBuf, reason: ClaimEnd) {
         if let Some(Claim { token, .. }) = self.claims.remove(name) {
             self.change(Change::Unclaimed { name: name.clone(), token, reason, at: now });
         }

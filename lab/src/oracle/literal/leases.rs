@@ -1,8 +1,8 @@
 //! Agents, and all things that end by themselves. The specification knows neither leases nor longest holds.
 
 use lockhouse_core::{
-    AgentId, Effect, EndReason, FencingToken, Instant, LossReason, NameBuf, NewAgent, Outcome, OwnerEnd,
-    OwnerId, Refusal, RequestId,
+    AgentId, Effect, EndReason, FencingToken, Instant, LockLoss, LossReason, NameBuf, NewAgent, Outcome,
+    OwnerEnd, OwnerId, Refusal, RequestId,
 };
 
 use super::{Agent, Literal, Unnamed, touch};
@@ -55,8 +55,8 @@ impl Literal {
                         let lock = self.held.remove(at);
                         let agent = lock.request.agent;
                         touch(&mut touched, &lock.request.name);
-                        let (name, reason) = (Box::new(lock.request.name), LossReason::Expired);
-                        self.effects.push(Effect::Lost { agent, request, name, reason });
+                        let loss = LockLoss { name: lock.request.name, reason: LossReason::Expired };
+                        self.effects.push(Effect::Lost { agent, request, loss: Box::new(loss) });
                     }
                 }
             }

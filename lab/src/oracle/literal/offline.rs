@@ -340,7 +340,7 @@ impl Literal {
         own.map(|row| (row.name.clone(), row.token)).collect()
     }
 
-    fn delete(&mut self, now: Instant, name: &NameBuf, owner: OwnerId, reason: LockEnd) {
+    pub(super) fn delete(&mut self, now: Instant, name: &NameBuf, owner: OwnerId, reason: LockEnd) {
         if let Some(at) = self.has_lock(name, owner) {
             let row = self.rows.remove(at);
             self.change(unlocked(now, &row, reason));

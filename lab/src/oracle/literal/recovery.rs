@@ -1,8 +1,8 @@
 //! The effects of a restart, and the reclaims of agents.
 
 use lockhouse_core::{
-    Acquire, AssignmentRecord, ClaimRecord, Effect, FencingToken, Instant, LockRecord, LossReason, Mode,
-    Name, NameBuf, NewReclaim, NewRequest, Outcome, OwnerId, OwnerRecord, Refusal, RequestId,
+    Acquire, AssignmentRecord, ClaimRecord, Effect, FencingToken, Instant, LockLoss, LockRecord, LossReason,
+    Mode, Name, NameBuf, NewReclaim, NewRequest, Outcome, OwnerId, OwnerRecord, Refusal, RequestId,
 };
 
 use super::offline::Again;
@@ -127,8 +127,8 @@ impl Literal {
         for lock in self.held.extract_if(.., |lock| lock.request.name == name && excluded(lock.request.mode))
         {
             let Request { agent, id: request, name, .. } = lock.request;
-            let (name, reason) = (Box::new(name), LossReason::Superseded);
-            self.effects.push(Effect::Lost { agent, request, name, reason });
+            let loss = Box::new(LockLoss { name, reason: LossReason::Superseded });
+            self.effects.push(Effect::Lost { agent, request, loss });
         }
         let request = self.new_request(now, &request, fresh.ok_or(Unnamed)?);
         let id = request.id;

@@ -354,7 +354,7 @@ impl Session {
             ServerEvent::Lost { id, .. } if self.void.remove(&id) => {
                 return server.journal.count("web: void tickets refused");
             }
-            ServerEvent::Lost { id: tag, reason } => Frame::Lost { tag, reason },
+            ServerEvent::Lost { id: tag, reason, .. } => Frame::Lost { tag, reason },
             ServerEvent::Error { id: Some(tag), code, .. } if !self.void.contains(&tag) => {
                 Frame::Refused { tag, code: Some(code) }
             }

@@ -164,7 +164,7 @@ impl Worker {
         self.record_release(&life.server, op);
         if random.percent(50) {
             drop(guard);
-        } else if let Err(Loss::Superseded | Loss::SessionEnded | Loss::Broken) =
+        } else if let Err(Loss::Superseded | Loss::SessionEnded | Loss::Broken { .. }) =
             life.block_on(guard.release())
         {
             life.server.strange("a lock of this process was lost as only those far away are");

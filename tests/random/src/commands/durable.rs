@@ -63,6 +63,11 @@ pub enum Durable {
         name: NameBuf,
         token: Option<Label>,
     },
+    /// One of the holds that there are, by its place among them; beyond them, one that is gone.
+    Break {
+        place: usize,
+        reason: Option<String>,
+    },
     Reclaim {
         ask: Ask,
         token: u64,
@@ -108,10 +113,10 @@ impl World {
     ) -> Durable {
         let (reclaims, ends) = if view.recovering { (120, 4) } else { (1, 1) };
         let opens = if view.owners.len() < 4 { 12 } else { 5 };
-        let (locks, claims) = if self.has_many_locks { (60, 10) } else { (30, 20) };
+        let (locks, claims) = if self.has_many_locks { (60, 12) } else { (30, 24) };
         let opens = if self.has_many_locks && view.owners.len() > 2 { 2 } else { opens };
         let all_but = if self.has_many_locks { 10 } else { 6 };
-        let weights = [opens, 3, 2, locks, 14, all_but, 6, claims, 16, 7, reclaims, ends, 3];
+        let weights = [opens, 3, 2, locks, 14, all_but, 6, claims, 20, 7, reclaims, ends, 6, 3];
         match weighted(random, &weights) {
             0 => self.open(random, view),
             1 => Durable::Touch { owner: owner(random, view) },
@@ -148,6 +153,7 @@ impl World {
             },
             10 => Durable::Reclaim { ask: reclaim(random), token: token_before(random, view) },
             11 => Durable::EndRecovery,
+            12 => Durable::Break { place: random.below(8), reason: self.metadata(random) },
             _ => self.restart(random),
         }
     }
@@ -313,6 +319,10 @@ impl fmt::Display for Durable {
                 )
             }
             Self::EndRecovery => f.write_str("recovery ends"),
+            Self::Break { place, reason } => {
+                write!(f, "# break hold {place}")?;
+                said(f, reason)
+            }
             Self::Restart { recovery_ms: None } => f.write_str("restart"),
             Self::Restart { recovery_ms: Some(ms) } => {
                 write!(f, "restart\n# recover until {ms} ms from here")

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquire, AgentId, Command, FencingToken, GrantToUndo, Instant, LockManager, Mode, Name, NameBuf,
-    NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnedLock, OwnerId, RequestId,
-    SecretSeed, Unlock,
+    Acquire, AgentId, Command, FencingToken, GrantToUndo, HoldToBreak, Instant, LockManager, Mode, Name,
+    NameBuf, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnedLock, OwnerId,
+    RequestId, SecretSeed, Unlock,
 };
 
 use super::durable::{Durable, DurableView, Presented};
@@ -20,6 +20,7 @@ pub struct Lists<'a> {
     these: Vec<(Name<'a>, Option<FencingToken>)>,
     spared: Vec<Name<'a>>,
     undone: Vec<GrantToUndo<'a>>,
+    broken: Option<NameBuf>,
 }
 
 /// A number that no world reaches.
@@ -44,6 +45,7 @@ pub struct Labels {
     alive: Vec<Label>,
     held: Vec<Label>,
     pending: Vec<Label>,
+    holds: Vec<(NameBuf, FencingToken)>,
     durable: DurableView,
 }
 
@@ -58,6 +60,8 @@ pub struct Present {
     pub pending: Vec<RequestId>,
     /// Owners.
     pub owners: Vec<OwnerId>,
+    /// All that is held.
+    pub holds: Vec<(NameBuf, FencingToken)>,
     /// Whether the manager recovers.
     pub recovering: bool,
 }
@@ -79,6 +83,7 @@ impl Labels {
             alive: Vec::new(),
             held: Vec::new(),
             pending: Vec::new(),
+            holds: Vec::new(),
             durable: DurableView { next_owner: 1, next_lock: 1, next_claim: 1, ..DurableView::default() },
         }
     }
@@ -102,6 +107,7 @@ impl Labels {
         self.alive = present.agents.iter().map(|id| self.agent_labels[id]).collect();
         self.held = present.held.iter().map(|id| self.request_labels[id]).collect();
         self.pending = present.pending.iter().map(|id| self.request_labels[id]).collect();
+        self.holds.clone_from(&present.holds);
         self.durable.owners = present.owners.iter().map(|id| self.owner_labels[id]).collect();
         self.durable.next_owner = self.owners.len();
         self.durable.next_lock = self.locked.len();
@@ -234,6 +240,13 @@ impl Labels {
                 max_hold_ms: ask.max_hold_ms,
             }),
             Durable::EndRecovery => Command::EndRecovery,
+            Durable::Break { place, reason } => {
+                let gone = |(name, _): &(NameBuf, _)| (name.clone(), FencingToken::new(FOREIGN_NUMBER));
+                let hold = self.holds.get(*place).cloned().or_else(|| self.holds.first().map(gone));
+                let (name, token) = hold?;
+                let name = lists.broken.insert(name).as_name();
+                Command::Break(HoldToBreak { name, token, operator: "ops", reason: reason.as_deref() })
+            }
             Durable::Restart { .. } => return None,
         })
     }

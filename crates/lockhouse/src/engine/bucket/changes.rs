@@ -117,18 +117,18 @@ impl State {
 
     /// The house has lost its store, and with it every lock. The deferred messages are given back, to be
     /// dropped once the mutex is free.
-    pub(super) fn lose_everything(&mut self, now: Now, why: Loss) -> Vec<Deferred> {
+    pub(super) fn lose_everything(&mut self, now: Now, why: &Loss) -> Vec<Deferred> {
         if self.loss().is_some() {
             return Vec::new();
         }
         self.handle(now, Command::Close);
-        self.durability = Durability::Lost(why);
+        self.durability = Durability::Lost(why.clone());
         self.wakeups.add_all(self.waiters.wake_all());
         self.wakeups.listeners.extend(self.waiters.lose_all());
         let mut notified = HashSet::new();
         for inbox in self.inboxes.clone().iter().flatten() {
             if notified.insert(Arc::as_ptr(inbox)) {
-                self.announce(inbox, Notice::Over(why));
+                self.announce(inbox, Notice::Over(why.clone()));
             }
         }
         self.outbox.fenced()

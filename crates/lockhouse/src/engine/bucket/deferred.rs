@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use lockhouse_core::{
-    AssignmentRecord, Change, ClaimRecord, Command, Conflict, Effect, FencingToken, Holder, LockRecord, Name,
-    NameBuf, NewLocks, NewReclaim, NewRequest, Outcome, OwnerRecord, Refusal, RequestId, SnapshotEntry,
-    Unlock, VoidLocks,
+    AssignmentRecord, Change, ClaimRecord, Command, Conflict, Effect, FencingToken, HoldToBreak, Holder,
+    LockLoss, LockRecord, LossReason, Name, NameBuf, NewLocks, NewReclaim, NewRequest, Outcome, OwnerRecord,
+    Refusal, RequestId, SnapshotEntry, Unlock, VoidLocks,
 };
 use lockhouse_store::{Scope, Write};
 use tokio::sync::oneshot;
@@ -39,14 +39,20 @@ impl MemorySize for Deferred {
             Self::Port { notice: Notice::Effect(Effect::Unavailable { refusal, .. }), .. } => {
                 bytes_of_refusal(refusal)
             }
-            Self::Port { notice: Notice::Effect(Effect::Lost { name, .. }), .. } => {
-                size_of::<NameBuf>() + name.as_name().as_wtf8().len()
-            }
+            Self::Port { notice: Notice::Effect(Effect::Lost { loss, .. }), .. } => bytes_of_loss(loss),
             Self::Refusal { refusal, .. } => bytes_of_refusal(refusal),
             Self::Port { .. } | Self::Grant { .. } => 0,
         };
         size_of::<Self>() + heap
     }
+}
+
+fn bytes_of_loss(loss: &LockLoss) -> usize {
+    let words = match &loss.reason {
+        LossReason::Broken { reason } => length(reason.as_deref()),
+        LossReason::Stolen | LossReason::Expired | LossReason::Superseded => 0,
+    };
+    size_of::<LockLoss>() + loss.name.as_name().as_wtf8().len() + words
 }
 
 fn bytes_of_outcome(outcome: &Outcome) -> usize {
@@ -193,7 +199,8 @@ impl<'a> DependsOn<'a> {
             Command::RenewClaim { name, .. }
             | Command::ReleaseClaim { name, .. }
             | Command::Finalize { name, .. }
-            | Command::Unassign { name, .. } => Self::Names(vec![name], 0),
+            | Command::Unassign { name, .. }
+            | Command::Break(HoldToBreak { name, .. }) => Self::Names(vec![name], 0),
             Command::Touch { .. }
             | Command::OpenOwner(_)
             | Command::EndOwner { .. }

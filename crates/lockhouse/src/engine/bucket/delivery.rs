@@ -229,8 +229,8 @@ impl State {
                     None => self.hold_end(grant.request, self.outbox.latest(), &[], deferred(effect)),
                 }
             }
-            Effect::Lost { request, ref name, .. } => {
-                let name = name.clone();
+            Effect::Lost { request, ref loss, .. } => {
+                let name = loss.name.clone();
                 let group = self.outbox.group_of(&[name.as_name()], 0).max(self.withheld.end_of(request));
                 self.hold_end(request, group, &[name.as_name()], deferred(effect))
             }
@@ -307,8 +307,8 @@ impl State {
                     self.hand_over(grant);
                 }
             }
-            Effect::Lost { request, reason, .. } => {
-                self.wakeups.listeners.extend(self.waiters.lost(request, Loss::from(reason)));
+            Effect::Lost { request, loss, .. } => {
+                self.wakeups.listeners.extend(self.waiters.lost(request, Loss::from(loss.reason)));
             }
             Effect::Unavailable { request, refusal, .. } => {
                 self.waiters.will_be_refused(request);

@@ -56,7 +56,7 @@ impl Durability {
     #[inline]
     pub(super) fn loss(&self) -> Option<Loss> {
         match self {
-            Self::Lost(why) => Some(*why),
+            Self::Lost(why) => Some(why.clone()),
             Self::Volatile | Self::Durable(_) | Self::Closed => None,
         }
     }

@@ -23,7 +23,7 @@ mod wakeups;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use lockhouse_core::{Command, Instant, Outcome};
+use lockhouse_core::{Command, FencingToken, HoldToBreak, Instant, Name, Outcome};
 use tokio::sync::watch;
 
 use crate::engine::bucket::shared::Shared;
@@ -31,8 +31,8 @@ use crate::engine::commit::slot_lease::SlotLease;
 use crate::engine::commit::store_state::StoreState;
 use crate::engine::key::BucketKey;
 use crate::engine::memory::MemoryReservation;
-use crate::error::StoreError;
-use crate::snapshot::Snapshot;
+use crate::error::{BreakError, Quota, StoreError};
+use crate::snapshot::{Holder, Snapshot};
 
 /// One name space of locks. <https://w3c.github.io/web-locks/#lock-manager>. Cheap to clone; every clone is
 /// the same bucket.
@@ -99,6 +99,59 @@ impl Bucket {
     /// Whether any web lock is held.
     pub fn has_held(&self) -> bool {
         self.0.with(|state| state.manager().held_web_locks() > 0)
+    }
+
+    /// Breaks a hold, be it a web lock, an offline lock or a claim: exactly the one with that token, and
+    /// never a later hold of the name. Its holder learns that an operator broke it, and the operator's words;
+    /// the next that waits is granted. Returns the holder as it was, or none if there was no such hold.
+    ///
+    /// The break of an offline lock or a claim is durable before this returns. A web lock is not durable: if
+    /// the process dies before its holder has heard of it, the holder may reclaim the lock.
+    ///
+    /// # Errors
+    ///
+    /// [`BreakError`]: the operator or the reason is longer than [`Limits::label_bytes`] or
+    /// [`Limits::metadata_bytes`](crate::Limits::metadata_bytes), or the store cannot write.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once polled the hold is broken, whether or not the answer is awaited.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let house = lockhouse::House::new();
+    /// let bucket = house.bucket("orders");
+    /// let agent = bucket.agent("worker 7")?;
+    /// let lock = agent.locks().request("report").await?;
+    ///
+    /// let broken = bucket.break_hold(lock.name(), lock.fencing_token(), "ops", Some("it hangs")).await?;
+    /// assert_eq!(broken.unwrap().client_id, "worker 7");
+    /// assert_eq!(lock.lost().await.to_string(), "broken by an operator: it hangs");
+    /// # Ok(()) }
+    /// ```
+    pub async fn break_hold(
+        &self,
+        name: Name<'_>,
+        token: FencingToken,
+        operator: &str,
+        reason: Option<&str>,
+    ) -> Result<Option<Holder>, BreakError> {
+        let command = Command::Break(HoldToBreak { name, token, operator, reason });
+        let outcome = if self.0.with(|state| state.manager().is_held_durably(name)) {
+            self.0.execute_durable(command, |_| {}).await?
+        } else {
+            self.0.execute_volatile(command, None).await?
+        };
+        match outcome {
+            Outcome::Broken(holder) => Ok(holder.map(|holder| Holder::new(*holder, &|at| self.wall(at)))),
+            Outcome::Refused(refusal) => Err(BreakError::Quota(
+                Quota::of(&refusal).expect("every other refusal is of another command"),
+            )),
+            outcome => unreachable!("a break cannot be answered with {outcome:?}"),
+        }
     }
 
     /// Ends all grants: pending requests go on waiting, the rest is refused.

@@ -430,7 +430,7 @@ impl Shared {
 
     /// The house has lost its store, and with it every lock; or it was closed, and no client gets notices any
     /// more.
-    pub(crate) fn is_over(self: &Arc<Self>, why: Option<Loss>) {
+    pub(crate) fn is_over(self: &Arc<Self>, why: Option<&Loss>) {
         let dropped = self.with(|state| match why {
             Some(why) => state.lose_everything(self.environment.clock.stamp(), why),
             None => state.keep_no_more(self.environment.clock.stamp()),

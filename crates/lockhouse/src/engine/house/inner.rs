@@ -148,7 +148,7 @@ impl Inner {
     fn begin(&self, bucket: &Arc<Shared>) {
         // A bucket that came too late for the notice of the end would wait for ever for what it asks.
         if self.environment.store_is_over() {
-            bucket.is_over(self.loss());
+            bucket.is_over(self.loss().as_ref());
         }
         if self.recovery.of_new_until.is_some() {
             // The ticker learns the end of the recovery, during which the bucket must not be forgotten.
@@ -229,7 +229,7 @@ impl Inner {
     pub(crate) fn is_over(&self) {
         let why = self.loss();
         self.begin_to_close();
-        self.buckets_in_order().iter().for_each(|bucket| bucket.is_over(why));
+        self.buckets_in_order().iter().for_each(|bucket| bucket.is_over(why.as_ref()));
     }
 
     /// All buckets, in the order of their keys: the end of a house is the same each time.

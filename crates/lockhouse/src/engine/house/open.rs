@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lockhouse_core::{Command, FencingToken, Instant, ReplayError};
 use lockhouse_store::{
-    HeldList, HeldWebLock, MarkOf, Opened, Slot, Store, TakeError, TokenMark, Write, WriterId,
+    HeldList, HeldWebLock, HistoryError, HistoryFilter, HistoryPage, HistoryQuery, MarkOf, Opened, Slot,
+    Store, TakeError, TokenMark, Write, WriterId,
 };
 
 use tokio::sync::OwnedMutexGuard;
@@ -344,6 +345,29 @@ impl House {
     /// The store, for operations that only it offers, such as a backup.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.inner.pipeline().map(|pipeline| pipeline.store())
+    }
+
+    /// A page of the history of a bucket, the latest entries first: the offline locks, claims, assignments
+    /// and owners that have ended. `before` is the [`next`](HistoryPage::next) of the page before. A page may
+    /// have fewer entries than `limit`, or none, and still have a next one. Without a store there is no
+    /// history.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn history(
+        &self,
+        bucket: &BucketKey,
+        before: Option<u64>,
+        limit: usize,
+        filter: HistoryFilter,
+    ) -> Result<HistoryPage, HistoryError> {
+        let Some(store) = self.store() else { return Ok(HistoryPage::default()) };
+        store.history(HistoryQuery { scope: bucket.scope(), before, limit, filter }).await
     }
 }
 

@@ -56,7 +56,7 @@ impl State {
             if entry.is_joined {
                 self.send(ClientCall::Leave { agent: entry.number });
             }
-            self.end_agent(agent, Loss::Terminated);
+            self.end_agent(agent, &Loss::Terminated);
             self.close_if_unused();
         }
     }

@@ -30,7 +30,7 @@ impl SessionLease {
         let credential = credential_ms.map(|ms| Deadline {
             length: Duration::from_millis(ms),
             confirmed: hello,
-            loss: Loss::Denied,
+            is_of_credential: true,
         });
         Self { length, confirmed: hello, credential, answers: VecDeque::new() }
     }
@@ -57,7 +57,7 @@ impl SessionLease {
 
     /// The deadline as it stands.
     pub(crate) fn deadline(&self) -> Deadline {
-        let lease = Deadline { length: self.length, confirmed: self.confirmed, loss: Loss::Expired };
+        let lease = Deadline { length: self.length, confirmed: self.confirmed, is_of_credential: false };
         self.credential.filter(|end| end.remaining() <= lease.remaining()).unwrap_or(lease)
     }
 }
@@ -67,14 +67,14 @@ impl SessionLease {
 pub(crate) struct Deadline {
     length: Duration,
     confirmed: Moment,
-    /// The loss of the locks at the deadline.
-    loss: Loss,
+    /// Whether it is the end of the credential, and not of the lease.
+    is_of_credential: bool,
 }
 
 impl Deadline {
     /// The loss of the locks at the deadline: expired with the lease, or denied with the credential.
     pub(crate) fn loss(self) -> Loss {
-        self.loss
+        if self.is_of_credential { Loss::Denied } else { Loss::Expired }
     }
 
     /// Until then; zero once it has passed.

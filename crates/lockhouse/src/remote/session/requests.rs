@@ -198,9 +198,9 @@ impl State {
     pub(crate) fn poll_released(&mut self, key: u64, waker: &Waker) -> Poll<Result<(), Loss>> {
         self.expire_if_overdue();
         let Some(entry) = self.entries.get_mut(&key) else { return Poll::Ready(Err(Loss::Terminated)) };
-        match entry.stage {
+        match &entry.stage {
             Stage::Released => Poll::Ready(Ok(())),
-            Stage::Lost(loss) => Poll::Ready(Err(loss)),
+            Stage::Lost(loss) => Poll::Ready(Err(loss.clone())),
             _ => {
                 self.displaced.extend(entry.waker.replace(waker.clone()));
                 Poll::Pending
@@ -210,8 +210,8 @@ impl State {
 
     pub(crate) fn loss(&mut self, key: u64) -> Option<Loss> {
         self.expire_if_overdue();
-        match self.entries.get(&key)?.stage {
-            Stage::Lost(loss) => Some(loss),
+        match &self.entries.get(&key)?.stage {
+            Stage::Lost(loss) => Some(loss.clone()),
             _ => None,
         }
     }
@@ -272,10 +272,10 @@ impl State {
                 }
             }
             ServerEvent::Released { id, held } => self.released(id, held),
-            ServerEvent::Lost { id, reason } => {
+            ServerEvent::Lost { id, reason, why } => {
                 if let Some(key) = self.key(id) {
                     self.answered(key);
-                    self.lost(key, loss_of(reason));
+                    self.lost(key, loss_of(reason, why.as_deref()));
                 }
             }
             // A lease is the whole session's.
@@ -283,7 +283,7 @@ impl State {
             ServerEvent::Ended { agent: number, reason: EndedReason::Broken } => {
                 let ended = self.agents.iter().find(|(_, entry)| entry.number == number);
                 if let Some(agent) = ended.map(|(agent, _)| *agent) {
-                    self.end_agent(agent, Loss::Broken);
+                    self.end_agent(agent, &Loss::Broken { reason: None });
                 }
                 self.close_if_unused();
             }
@@ -376,7 +376,7 @@ impl State {
     }
 
     /// The agent has ended, by whomever: its requests fail, its locks are lost.
-    pub(crate) fn end_agent(&mut self, agent: u64, loss: Loss) {
+    pub(crate) fn end_agent(&mut self, agent: u64, loss: &Loss) {
         let Some(gone) = self.agents.remove(&agent) else { return };
         for key in gone.requests {
             self.fail(key, RequestError::AgentEnded);
@@ -385,7 +385,7 @@ impl State {
             {
                 entry.stage = Stage::Failed(RequestError::AgentEnded);
             }
-            self.lost(key, loss);
+            self.lost(key, loss.clone());
         }
     }
 
@@ -450,7 +450,7 @@ impl RequestEntry {
             // The lock was held until its release was asked for.
             self.stage = Stage::Released;
         } else {
-            self.lose(end.loss);
+            self.lose(end.loss.clone());
         }
     }
 
@@ -463,11 +463,11 @@ impl RequestEntry {
     }
 }
 
-fn loss_of(reason: LostReason) -> Loss {
+fn loss_of(reason: LostReason, why: Option<&str>) -> Loss {
     match reason {
         LostReason::Stolen => Loss::Stolen,
         LostReason::Expired => Loss::Expired,
-        LostReason::Broken => Loss::Broken,
+        LostReason::Broken => Loss::Broken { reason: why.map(Arc::from) },
         LostReason::Superseded => Loss::Superseded,
     }
 }

@@ -422,7 +422,7 @@ impl State {
         }
         self.closed = Some(Instant::now());
         let agents: Vec<u64> = self.agents.keys().copied().collect();
-        agents.into_iter().for_each(|agent| self.end_agent(agent, Loss::Terminated));
+        agents.into_iter().for_each(|agent| self.end_agent(agent, &Loss::Terminated));
         self.fail_looks();
         self.farewell = self.session.take();
         if let Link::Up { .. } = self.link {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse::{ClaimError, LockError, OwnerError, Quota, StoreError};
+use lockhouse::{BreakError, ClaimError, LockError, OwnerError, Quota, StoreError};
 
 use super::answer::Problem;
 use super::code::Code;
@@ -67,6 +67,16 @@ impl From<StoreError> for Box<Problem> {
             }
             // Nothing has happened.
             error => Problem::new(Code::Unavailable, error.to_string()).retry_after(RESTART),
+        }
+    }
+}
+
+impl From<BreakError> for Box<Problem> {
+    fn from(error: BreakError) -> Self {
+        match error {
+            BreakError::Quota(quota) => of_quota(&quota),
+            BreakError::Store(error) => error.into(),
+            error => Problem::new(Code::Internal, error.to_string()),
         }
     }
 }

@@ -73,6 +73,10 @@ pub(crate) const TOKEN: Number = Number::new(1, wire::NUMBER_LIMIT - 1, 18);
 /// How often a step was answered that its owner has a lock already.
 pub(crate) const AGAIN: Number = Number::new(0, u32::MAX as u64, 0);
 pub(crate) const PAGE: Number = Number::new(1, 1000, 100);
+/// How many entries a page of the history has.
+pub(crate) const HISTORY_PAGE: Number = Number::new(1, lockhouse::store::HISTORY_PAGE as u64, 50);
+/// The number of the last entry on the page before.
+pub(crate) const HISTORY_CURSOR: Number = Number::new(1, wire::NUMBER_LIMIT - 1, 4711);
 
 /// Locks in one call.
 pub(crate) const LOCKS: usize = LIMITS.locks_per_command;

@@ -122,18 +122,20 @@ CREATE TABLE {s}.voided (
 );
 
 CREATE TABLE {s}.history (
-    seq    bigint  PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
-    at     bigint  NOT NULL,
-    tenant bytea   NOT NULL,
-    bucket bytea   NOT NULL,
-    what   text    NOT NULL CHECK (what IN ('owner', 'lock', 'claim', 'assignment')),
-    event  text    NOT NULL CHECK (event IN ('began', 'ended')),
-    why    text,
-    who    bytea,
-    owner  bigint,
-    name   bytea,
-    mode   text,
-    token  bigint
+    seq      bigint  PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    since    bigint  NOT NULL,
+    at       bigint  NOT NULL,
+    tenant   bytea   NOT NULL,
+    bucket   bytea   NOT NULL,
+    kind     text    NOT NULL CHECK (kind IN ('owner', 'offline', 'claim', 'assignment')),
+    why      text    NOT NULL,
+    who      bytea,
+    owner    bigint,
+    name     bytea,
+    mode     text,
+    token    bigint,
+    operator bytea,
+    reason   bytea
 );
 
 -- Adds to the counter of a node, whose row is locked from then on: before any row of a slot, in every
@@ -326,15 +328,13 @@ BEGIN
             ), gone AS (
                 DELETE FROM claims USING writes
                 WHERE kind = 'unclaim' AND bucket = id AND digest = sha256(writes.name)
-                RETURNING nr, index, claims.name, token, claimant
+                RETURNING nr, index, claims.name, token, claimant, since
             ), added AS (
-                INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
-                SELECT b_tenant[index], b_bucket[index], 'claim', event, w_at[nr], w_why[nr], name, token, who
-                FROM (
-                    SELECT nr, index, 'began' AS event, name, w_token[nr] AS token, w_who[nr] AS who
-                    FROM writes WHERE kind = 'claim'
-                    UNION ALL SELECT nr, index, 'ended', name, token, claimant FROM gone
-                ) AS events
+                INSERT INTO history
+                    (tenant, bucket, kind, since, at, why, name, token, who, operator, reason)
+                SELECT b_tenant[index], b_bucket[index], 'claim', since, w_at[nr], w_why[nr], name, token,
+                    claimant, w_who[nr], w_metadata[nr]
+                FROM gone
                 ORDER BY nr
                 RETURNING seq
             ), made AS (
@@ -393,10 +393,6 @@ BEGIN
                 END IF;
                 CASE w_kind[v_write]
                 WHEN 'claim' THEN
-                    INSERT INTO history (tenant, bucket, what, event, at, name, token, who)
-                    VALUES (b_tenant[v_index], b_bucket[v_index], 'claim', 'began', w_at[v_write],
-                        w_name[v_write], w_token[v_write], w_who[v_write])
-                    RETURNING seq INTO v_seq;
                     INSERT INTO claims (bucket, name, claimant, token, ttl_ms, since, seal, metadata)
                     VALUES (v_bucket, w_name[v_write], w_who[v_write], w_token[v_write], w_length[v_write],
                         w_at[v_write], w_seed[v_write], w_metadata[v_write])
@@ -407,15 +403,20 @@ BEGIN
                     WITH ended AS (
                         DELETE FROM claims WHERE bucket = v_bucket AND digest = sha256(w_name[v_write]) RETURNING *
                     )
-                    INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
-                    SELECT b_tenant[v_index], b_bucket[v_index], 'claim', 'ended', w_at[v_write],
-                        w_why[v_write], name, token, claimant FROM ended
+                    INSERT INTO history
+                        (tenant, bucket, kind, since, at, why, name, token, who, operator, reason)
+                    SELECT b_tenant[v_index], b_bucket[v_index], 'claim', since, w_at[v_write],
+                        w_why[v_write], name, token, claimant, w_who[v_write], w_metadata[v_write] FROM ended
                     RETURNING seq INTO v_seq;
                 WHEN 'lock' THEN
-                    INSERT INTO history (tenant, bucket, what, event, at, owner, name, mode, token, who)
-                    VALUES (b_tenant[v_index], b_bucket[v_index], 'lock', 'began', w_at[v_write],
-                        w_owner[v_write], w_name[v_write], w_word[v_write], w_token[v_write],
-                        (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write]))
+                    -- The owner's earlier lock of the name ends with the new one, if there is one.
+                    INSERT INTO history (tenant, bucket, kind, since, at, why, owner, name, mode, token, who)
+                    SELECT b_tenant[v_index], b_bucket[v_index], 'offline', since, w_at[v_write],
+                        CASE w_word[v_write] WHEN 'exclusive' THEN 'upgraded' ELSE 'downgraded' END, owner,
+                        name, mode, token,
+                        (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write])
+                    FROM locks
+                    WHERE bucket = v_bucket AND digest = sha256(w_name[v_write]) AND owner = w_owner[v_write]
                     RETURNING seq INTO v_seq;
                     INSERT INTO locks (bucket, name, owner, mode, token, since, metadata)
                     VALUES (v_bucket, w_name[v_write], w_owner[v_write], w_word[v_write], w_token[v_write],
@@ -428,19 +429,17 @@ BEGIN
                         WHERE bucket = v_bucket AND digest = sha256(w_name[v_write]) AND owner = w_owner[v_write]
                         RETURNING *
                     )
-                    INSERT INTO history (tenant, bucket, what, event, at, why, owner, name, mode, token, who)
-                    SELECT b_tenant[v_index], b_bucket[v_index], 'lock', 'ended', w_at[v_write],
+                    INSERT INTO history (tenant, bucket, kind, since, at, why, owner, name, mode, token, who,
+                        operator, reason)
+                    SELECT b_tenant[v_index], b_bucket[v_index], 'offline', since, w_at[v_write],
                         w_why[v_write], owner, name, mode, token,
-                        (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write])
+                        (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write]),
+                        w_who[v_write], w_metadata[v_write]
                     FROM ended
                     RETURNING seq INTO v_seq;
                 WHEN 'reserve' THEN
                     UPDATE buckets SET mark = greatest(mark, w_token[v_write]) WHERE id = v_bucket;
                 WHEN 'owner' THEN
-                    INSERT INTO history (tenant, bucket, what, event, at, owner, who)
-                    VALUES (b_tenant[v_index], b_bucket[v_index], 'owner', 'began', w_at[v_write],
-                        w_owner[v_write], w_who[v_write])
-                    RETURNING seq INTO v_seq;
                     INSERT INTO owners (bucket, owner, label, metadata, ttl_ms, since, ends, seal)
                     VALUES (v_bucket, w_owner[v_write], w_who[v_write], w_metadata[v_write],
                         w_length[v_write], w_at[v_write], w_ends[v_write], w_seed[v_write])
@@ -450,8 +449,8 @@ BEGIN
                 WHEN 'end owner', 'void' THEN
                     -- An owner whose locks became void at its end has ended then.
                     IF w_why[v_write] IS NOT NULL THEN
-                        INSERT INTO history (tenant, bucket, what, event, at, why, owner, who)
-                        SELECT b_tenant[v_index], b_bucket[v_index], 'owner', 'ended', w_at[v_write],
+                        INSERT INTO history (tenant, bucket, kind, since, at, why, owner, who)
+                        SELECT b_tenant[v_index], b_bucket[v_index], 'owner', since, w_at[v_write],
                             w_why[v_write], owner, label
                         FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write]
                             AND NOT EXISTS (
@@ -474,12 +473,9 @@ BEGIN
                     WITH ended AS (
                         DELETE FROM claims WHERE bucket = v_bucket AND digest = sha256(w_name[v_write]) RETURNING *
                     )
-                    INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
-                    SELECT b_tenant[v_index], b_bucket[v_index], 'claim', 'ended', w_at[v_write],
-                        'finalized', name, token, claimant FROM ended;
-                    INSERT INTO history (tenant, bucket, what, event, at, name, token, who)
-                    VALUES (b_tenant[v_index], b_bucket[v_index], 'assignment', 'began', w_at[v_write],
-                        w_name[v_write], w_token[v_write], w_who[v_write])
+                    INSERT INTO history (tenant, bucket, kind, since, at, why, name, token, who)
+                    SELECT b_tenant[v_index], b_bucket[v_index], 'claim', since, w_at[v_write],
+                        'finalized', name, token, claimant FROM ended
                     RETURNING seq INTO v_seq;
                     INSERT INTO assignments (bucket, name, claimant, token, since, seal)
                     VALUES (v_bucket, w_name[v_write], w_who[v_write], w_token[v_write], w_at[v_write],
@@ -491,8 +487,8 @@ BEGIN
                         DELETE FROM assignments WHERE bucket = v_bucket AND digest = sha256(w_name[v_write])
                         RETURNING *
                     )
-                    INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
-                    SELECT b_tenant[v_index], b_bucket[v_index], 'assignment', 'ended', w_at[v_write],
+                    INSERT INTO history (tenant, bucket, kind, since, at, why, name, token, who)
+                    SELECT b_tenant[v_index], b_bucket[v_index], 'assignment', since, w_at[v_write],
                         'unassigned', name, token, claimant FROM ended
                     RETURNING seq INTO v_seq;
                 WHEN 'needs recovery' THEN
@@ -549,8 +545,8 @@ BEGIN
     owned := ARRAY(SELECT slot FROM slots WHERE owner = the_node ORDER BY slot);
     RETURN NEXT;
     -- The oldest rows go once in a thousand, those that another commit deletes at the moment excepted. A write
-    -- adds two at most, of which the last is known.
-    IF (v_oldest - 2) / 1000 <> v_newest / 1000 THEN
+    -- adds one at most.
+    IF (v_oldest - 1) / 1000 <> v_newest / 1000 THEN
         DELETE FROM history WHERE seq IN (
             SELECT seq FROM history WHERE seq <= v_newest - history_rows
             ORDER BY seq LIMIT v_newest - v_oldest + 2000 FOR UPDATE SKIP LOCKED);

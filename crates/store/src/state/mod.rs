@@ -1,18 +1,22 @@
 //! The result of batches, in plain maps: the memory store's state, and the measure of every other store.
 
+pub(crate) mod writer;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockhouse_core::{
-    AssignmentRecord, Change, ClaimRecord, FencingToken, LockRecord, NameBuf, OwnerId, OwnerRecord,
+    AssignmentRecord, BrokenBy, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord,
+    Mode, NameBuf, OwnerEnd, OwnerId, OwnerRecord, VoidLocks,
 };
 
 #[cfg(feature = "conformance")]
 use crate::HighestNumbers;
-use crate::writer_state::WriterState;
+use writer::WriterState;
+
 use crate::{
-    CommitBatch, CommitOutcome, HeldList, MarkOf, Opened, RecoveredRow, Scope, SecretKey, TokenMark, Write,
-    WriterId,
+    CommitBatch, CommitOutcome, HeldList, HistoryEnd, HistoryEntry, HistoryKind, MarkOf, Opened,
+    RecoveredRow, Scope, SecretKey, TokenMark, Write, WriterId,
 };
 
 /// One slot.
@@ -82,11 +86,16 @@ impl SlotState {
         }
     }
 
-    pub(crate) fn commit(&mut self, batch: &CommitBatch) -> CommitOutcome {
+    /// `ended` gets what goes into the history, without its numbers.
+    pub(crate) fn commit(
+        &mut self,
+        batch: &CommitBatch,
+        ended: &mut dyn FnMut(&Arc<Scope>, HistoryEntry),
+    ) -> CommitOutcome {
         if let Some(outcome) = self.writer_state.settled_outcome(batch) {
             return outcome;
         }
-        batch.writes.iter().for_each(|write| self.write(write));
+        batch.writes.iter().for_each(|write| self.write(write, ended));
         self.writer_state.advance(batch);
         CommitOutcome::Committed
     }
@@ -128,9 +137,13 @@ impl SlotState {
         }
     }
 
-    fn write(&mut self, write: &Write) {
+    fn write(&mut self, write: &Write, ended: &mut dyn FnMut(&Arc<Scope>, HistoryEntry)) {
         match write {
-            Write::Change { scope, change } => self.bucket(scope).change(change),
+            Write::Change { scope, change } => {
+                let bucket = self.bucket(scope);
+                bucket.note_ends(change, &mut |entry| ended(scope, entry));
+                bucket.change(change);
+            }
             Write::BucketDropped { scope, mark } => {
                 self.buckets.remove(scope);
                 mark.iter().for_each(|mark| self.raise(mark));
@@ -181,6 +194,113 @@ impl SlotState {
 }
 
 impl BucketState {
+    /// What ends with the change, which is still to be made.
+    fn note_ends(&self, change: &Change, ended: &mut dyn FnMut(HistoryEntry)) {
+        match change {
+            Change::OwnerEnded { owner, names, reason, at } => {
+                let end = LockEnd::WithOwner(*reason);
+                // A lock ends once, however often it is listed.
+                let listed = names.iter().enumerate().filter(|(at, name)| !names[..*at].contains(name));
+                listed.for_each(|(_, name)| self.note_lock(name, *owner, &end, *at, ended));
+                self.note_owner(*owner, *reason, *at, ended);
+            }
+            Change::LocksVoided { owner, which: VoidLocks::OfEnded(reason), at } => {
+                self.note_owner(*owner, *reason, *at, ended);
+            }
+            Change::Locked(record) => {
+                let end = match record.mode {
+                    Mode::Exclusive => HistoryEnd::Upgraded,
+                    Mode::Shared => HistoryEnd::Downgraded,
+                };
+                if let Some(lock) = self.locks.get(&(record.name.clone(), record.owner)) {
+                    ended(self.of_lock(lock, end, record.since));
+                }
+            }
+            Change::Unlocked { name, owner, reason, at, .. } => {
+                self.note_lock(name, *owner, reason, *at, ended);
+            }
+            Change::Unclaimed { name, reason, at, .. } => {
+                let (end, by) = match reason {
+                    ClaimEnd::Released => (HistoryEnd::Released, None),
+                    ClaimEnd::Expired => (HistoryEnd::Expired, None),
+                    ClaimEnd::Stolen => (HistoryEnd::Stolen, None),
+                    ClaimEnd::Broken(by) => (HistoryEnd::Broken, Some(by)),
+                };
+                if let Some(claim) = self.claims.get(name) {
+                    ended(broken(of_claim(claim, end, *at), by));
+                }
+            }
+            Change::Assigned(record) => {
+                if let Some(claim) = self.claims.get(&record.name) {
+                    ended(of_claim(claim, HistoryEnd::Finalized, record.since));
+                }
+            }
+            Change::Unassigned { name, at, .. } => {
+                if let Some(it) = self.assignments.get(name) {
+                    let (since, end) = (it.since, HistoryEnd::Unassigned);
+                    let entry = entry(HistoryKind::Assignment, since, *at, end, &it.claimant);
+                    ended(HistoryEntry { name: Some(name.clone()), token: Some(it.token), ..entry });
+                }
+            }
+            Change::TokensReserved { .. }
+            | Change::OwnerOpened(_)
+            | Change::LocksVoided { .. }
+            | Change::LocksSwept { .. }
+            | Change::Claimed(_) => {}
+        }
+    }
+
+    /// An owner whose locks became void at its end has ended then.
+    fn note_owner(&self, owner: OwnerId, reason: OwnerEnd, at: Instant, ended: &mut dyn FnMut(HistoryEntry)) {
+        let is_end =
+            |change: &Change| matches!(change, Change::LocksVoided { which: VoidLocks::OfEnded(_), .. });
+        if self.voided.get(&owner).is_some_and(|changes| changes.iter().any(is_end)) {
+            return;
+        }
+        let end = match reason {
+            OwnerEnd::Ended => HistoryEnd::Ended,
+            OwnerEnd::Expired => HistoryEnd::Expired,
+            OwnerEnd::Overdue => HistoryEnd::Overdue,
+        };
+        if let Some(record) = self.owners.get(&owner) {
+            let entry = entry(HistoryKind::Owner, record.since, at, end, &record.label);
+            ended(HistoryEntry { owner: Some(owner), ..entry });
+        }
+    }
+
+    fn note_lock(
+        &self,
+        name: &NameBuf,
+        owner: OwnerId,
+        reason: &LockEnd,
+        at: Instant,
+        ended: &mut dyn FnMut(HistoryEntry),
+    ) {
+        let (end, by) = match reason {
+            LockEnd::Released => (HistoryEnd::Released, None),
+            LockEnd::Undone => (HistoryEnd::Undone, None),
+            LockEnd::Stolen => (HistoryEnd::Stolen, None),
+            LockEnd::Broken(by) => (HistoryEnd::Broken, Some(by)),
+            LockEnd::WithOwner(OwnerEnd::Ended) => (HistoryEnd::OwnerEnded, None),
+            LockEnd::WithOwner(OwnerEnd::Expired) => (HistoryEnd::OwnerExpired, None),
+            LockEnd::WithOwner(OwnerEnd::Overdue) => (HistoryEnd::OwnerOverdue, None),
+        };
+        if let Some(lock) = self.locks.get(&(name.clone(), owner)) {
+            ended(broken(self.of_lock(lock, end, at), by));
+        }
+    }
+
+    fn of_lock(&self, lock: &LockRecord, end: HistoryEnd, at: Instant) -> HistoryEntry {
+        let who = self.owners.get(&lock.owner).map_or("", |owner| &owner.label);
+        HistoryEntry {
+            owner: Some(lock.owner),
+            name: Some(lock.name.clone()),
+            mode: Some(lock.mode),
+            token: Some(lock.token),
+            ..entry(HistoryKind::Offline, lock.since, at, end, who)
+        }
+    }
+
     fn change(&mut self, change: &Change) {
         match change {
             Change::TokensReserved { up_to } => self.mark = self.mark.max(*up_to),
@@ -232,6 +352,21 @@ impl BucketState {
         in_order(&self.claims, |claim| claim.token).for_each(|record| visit(Change::Claimed(record.clone())));
         in_order(&self.assignments, |it| it.token).for_each(|record| visit(Change::Assigned(record.clone())));
     }
+}
+
+fn of_claim(claim: &ClaimRecord, end: HistoryEnd, at: Instant) -> HistoryEntry {
+    let entry = entry(HistoryKind::Claim, claim.since, at, end, &claim.claimant);
+    HistoryEntry { name: Some(claim.name.clone()), token: Some(claim.token), ..entry }
+}
+
+fn broken(entry: HistoryEntry, by: Option<&BrokenBy>) -> HistoryEntry {
+    let operator = by.map(|by| by.operator.clone());
+    HistoryEntry { operator, reason: by.and_then(|by| by.reason.clone()), ..entry }
+}
+
+fn entry(kind: HistoryKind, since: Instant, at: Instant, end: HistoryEnd, who: &str) -> HistoryEntry {
+    let (seq, owner, name, mode, token, operator, reason) = (0, None, None, None, None, None, None);
+    HistoryEntry { seq, kind, since, at, end, who: who.into(), owner, name, mode, token, operator, reason }
 }
 
 fn in_order<K, V>(map: &BTreeMap<K, V>, token: impl Fn(&V) -> FencingToken) -> impl Iterator<Item = &V> {

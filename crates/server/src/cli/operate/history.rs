@@ -1,0 +1,122 @@
+//! `lockhouse history`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::cli::common::api::{BucketClient, Call};
+use crate::cli::common::print::{line, print};
+use crate::cli::common::target::Target;
+use crate::cli::exit::Failure;
+
+/// Show who held what, from when to when, and why it ended.
+///
+/// Offline locks, claims, assignments and owners that have ended, the latest first. What is held now is shown
+/// by "lockhouse ls". Web locks are in no history, as they are not durable.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse history
+  lockhouse history customer/42              # who had that record, and until when
+  lockhouse history --end broken --json
+  lockhouse history --kind claim --prefix seat/ --limit 10
+
+With --json, one array on one line. Each entry is an object with the keys kind, name, label, owner, mode,
+fencingToken, since, endedAt, end, operator and reason.
+
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached")]
+pub(in crate::cli) struct History {
+    /// Only this resource name
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
+    /// Only names that begin with this
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+
+    /// Only entries of this kind
+    #[arg(long, value_name = "KIND", value_parser = ["owner", "offline", "claim", "assignment"])]
+    kind: Option<String>,
+
+    /// Only what ended so, such as released, expired, stolen or broken
+    #[arg(long, value_name = "WORD")]
+    end: Option<String>,
+
+    /// Only this owner and its offline locks
+    #[arg(long, value_name = "ID")]
+    owner: Option<String>,
+
+    /// Only of owners with this label, or of this claimant
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+
+    /// Only the hold with this fencing token
+    #[arg(long, value_name = "NUMBER")]
+    token: Option<u64>,
+
+    /// The most entries
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    limit: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// As many entries as a page has at most.
+const PAGE: usize = 200;
+
+impl History {
+    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
+        let api = BucketClient::new(&self.target)?;
+        let (mut entries, mut cursor) = (Vec::new(), None);
+        while entries.len() < self.limit {
+            let mut page = api.call(self.call(self.limit - entries.len(), cursor.as_deref())).await?;
+            if let Value::Array(more) = page["entries"].take() {
+                entries.extend(more);
+            }
+            match page["next"].as_str() {
+                Some(next) => cursor = Some(next.to_owned()),
+                None => break,
+            }
+        }
+        let lines = || entries.iter().map(described).collect();
+        print(self.json, &Value::Array(entries.clone()), lines)
+    }
+
+    fn call(&self, left: usize, cursor: Option<&str>) -> Call {
+        let token = self.token.map(|token| token.to_string());
+        let filters = [
+            ("name", self.name.as_deref()),
+            ("prefix", self.prefix.as_deref()),
+            ("kind", self.kind.as_deref()),
+            ("end", self.end.as_deref()),
+            ("owner", self.owner.as_deref()),
+            ("label", self.label.as_deref()),
+            ("fencingToken", token.as_deref()),
+            ("cursor", cursor),
+        ];
+        let call = Call::get(&["history"]).with("limit", left.min(PAGE).to_string());
+        let given = filters.into_iter().filter_map(|(key, value)| value.map(|value| (key, value)));
+        given.fold(call, |call, (key, value)| call.with(key, value))
+    }
+}
+
+fn described(entry: &Value) -> String {
+    let mut text = line(entry, &["endedAt", "end", "kind", "name", "label", "since", "fencingToken"]);
+    if entry["operator"].is_string() {
+        text += &format!("  by {}", line(entry, &["operator"]));
+    }
+    if entry["reason"].is_string() {
+        text += &format!("  ({})", line(entry, &["reason"]));
+    }
+    text
+}

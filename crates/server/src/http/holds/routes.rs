@@ -1,0 +1,36 @@
+//! `locks/break`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+
+use super::bodies::{BrokenHolds, HoldsToBreak};
+use super::calls;
+use crate::http::request::asker::Asker;
+use crate::http::request::body::JsonBody;
+use crate::http::request::decode::ApiResult;
+use crate::http::request::path::InBucket;
+use crate::http::route::BASE;
+use crate::state::AppState;
+
+/// Break holds
+///
+/// Ends web locks, offline locks and claims for their holders, who learn that it was an operator, and the
+/// reason. Each hold is named with its fencing token, so that its successor is never hit: a hold that has
+/// ended is `gone`. Assignments are no holds: delete them.
+#[utoipa::path(
+    post, context_path = BASE, path = "/locks/break", tag = "query", operation_id = "breakHolds", request_body = HoldsToBreak,
+    responses(
+        (status = 200, description = "None of the holds is there any more.", body = BrokenHolds),
+        (status = 503, description = "`unavailable`. Holds that stand before the first that could not be broken are broken."),
+    ),
+)]
+pub(crate) async fn break_holds(
+    State(state): State<Arc<AppState>>,
+    asker: Asker,
+    InBucket(bucket): InBucket,
+    JsonBody(holds): JsonBody<HoldsToBreak>,
+) -> ApiResult<Json<BrokenHolds>> {
+    calls::break_holds(&state, &bucket, holds, &asker).await.map(Json)
+}
