@@ -124,7 +124,7 @@ function noticeOf(frame) {
     case 'granted':
       return { type, id, token: frame.token, ticket: frame.ticket ?? undefined };
     case 'lost':
-      return { type, id, reason: frame.reason };
+      return { type, id, reason: frame.reason, why: frame.why ?? undefined };
     case 'ended':
       return { type, agent: frame.agent, reason: frame.reason };
     case 'snapshot':

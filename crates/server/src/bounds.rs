@@ -142,6 +142,9 @@ pub(crate) const WARM_FOR: Duration = Duration::from_secs(10);
 /// as much as a call.
 pub(crate) const HISTORY_STEPS: usize = 10;
 
+/// Calls about the history that look at the store at once, each of another tenant.
+pub(crate) const HISTORY_AT_ONCE: usize = 2;
+
 /// More members of a JSON object than any request has are noise, and a search would take its time.
 pub(crate) const BODY_MEMBERS: usize = 64;
 

@@ -13,6 +13,7 @@ use crate::audit::Audit;
 use crate::auth::Authority;
 use crate::config::Config;
 use crate::houses::Houses;
+use crate::http::history::turns::HistoryTurns;
 use crate::idempotency::IdempotencyStore;
 use crate::limits::{Limiter, house_options};
 use crate::random::random_hex;
@@ -44,6 +45,8 @@ pub(crate) struct AppState {
     pub(crate) audit: Arc<Audit>,
     /// The bounds, and the use of each.
     pub(crate) limiter: Arc<Limiter>,
+    /// Who may look at the history.
+    pub(crate) history_turns: HistoryTurns,
     phase: watch::Sender<Phase>,
 }
 
@@ -89,6 +92,7 @@ impl AppState {
             warm_buckets: WarmBuckets::default(),
             audit: Arc::new(Audit::new(limiter.clone())),
             limiter,
+            history_turns: HistoryTurns::default(),
             phase: watch::Sender::new(Phase::Running),
         })
     }

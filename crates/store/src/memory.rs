@@ -44,20 +44,25 @@ struct Memory {
     key: SecretKey,
     slots: BTreeMap<Slot, SlotState>,
     history: VecDeque<(Arc<Scope>, HistoryEntry)>,
+    /// Of the texts in it.
+    history_bytes: usize,
     last_entry: u64,
 }
 
-/// So many entries of the history are retained.
+/// So many entries of the history are retained, as long as their texts take no more than so many bytes.
 const HISTORY_ENTRIES: usize = 10_000;
+const HISTORY_BYTES: usize = 16 << 20;
 
 impl Memory {
     fn commit(&mut self, batch: &CommitBatch) -> CommitOutcome {
-        let Self { slots, history, last_entry, .. } = self;
+        let Self { slots, history, history_bytes, last_entry, .. } = self;
         let Some(state) = slots.get_mut(&batch.slot) else { return CommitOutcome::Fenced };
         state.commit(batch, &mut |scope, entry| {
             *last_entry += 1;
-            if history.len() == HISTORY_ENTRIES {
-                history.pop_front();
+            *history_bytes += bytes_of(&entry);
+            while history.len() == HISTORY_ENTRIES || *history_bytes > HISTORY_BYTES {
+                let Some((_, oldest)) = history.pop_front() else { break };
+                *history_bytes -= bytes_of(&oldest);
             }
             history.push_back((Arc::clone(scope), HistoryEntry { seq: *last_entry, ..entry }));
         })
@@ -78,6 +83,12 @@ impl Memory {
         }
         page
     }
+}
+
+fn bytes_of(entry: &HistoryEntry) -> usize {
+    let name = entry.name.as_ref().map_or(0, |name| name.as_name().as_wtf8().len());
+    let texts = entry.operator.iter().chain(&entry.reason).map(|text| text.len());
+    name + entry.who.len() + texts.sum::<usize>()
 }
 
 /// A copy of a [`MemoryStore`], to be restored later.
@@ -135,6 +146,7 @@ impl MemoryStore {
                 key,
                 slots: BTreeMap::new(),
                 history: VecDeque::new(),
+                history_bytes: 0,
                 last_entry: 0,
             })),
             closed: false.into(),

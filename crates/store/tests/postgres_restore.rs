@@ -174,10 +174,12 @@ async fn a_backup_is_spread_over_the_slots_and_nothing_is_missing() {
 
         // It goes on from there: numbers of rows are not given twice.
         let scope = Arc::new(Scope::new("t", "new"));
-        let write = Write::Change { scope: scope.clone(), change: owner(1) };
+        let (owner_id, at) = (OwnerId::new(1), Instant::from_millis(9));
+        let ended = Change::OwnerEnded { owner: owner_id, names: Vec::new(), reason: OwnerEnd::Ended, at };
+        let writes = [owner(1), ended].map(|change| Write::Change { scope: scope.clone(), change });
         let slot = Slot::of(&scope, SLOTS);
         let epoch = restored.above.epoch + 1;
-        let batch = CommitBatch { slot, epoch, writer: WriterId(1), first_seq: 1, writes: vec![write] };
+        let batch = CommitBatch { slot, epoch, writer: WriterId(1), first_seq: 1, writes: writes.into() };
         assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
     }
     let count = async |table: &str| {
@@ -186,7 +188,7 @@ async fn a_backup_is_spread_over_the_slots_and_nothing_is_missing() {
     };
     let raw = rusqlite::Connection::open(&file).unwrap();
     let history: i64 = raw.query_row("SELECT count(*) FROM history", [], |row| row.get(0)).unwrap();
-    assert!(history > 20 * 40);
+    assert!(history >= 20, "{history}");
     assert_eq!(count("direct.history").await, history + 1, "that of the file and the last one");
 }
 

@@ -158,7 +158,7 @@ impl ClaimsClient<'_> {
         }
         if self.random.percent(20) {
             let name = claim.name.clone();
-            self.ground.look(&self.http, &mut self.recorder, &claim.bucket, name).await;
+            let _ = self.ground.look(&self.http, &mut self.recorder, &claim.bucket, name).await;
         }
         if self.random.percent(70) {
             self.unassign(&claim.bucket, &claim.name).await;

@@ -3,7 +3,7 @@
 use random::Random;
 use serde_json::{Value, json};
 
-use crate::history::record::{Completion, Gain, Invocation, Mode, Reason};
+use crate::history::record::{Completion, Found, Gain, Invocation, Mode, Reason, Thing};
 
 use super::KIND;
 use super::http::{CallReply, HttpCaller, With};
@@ -76,7 +76,11 @@ impl OfflineClient<'_> {
             88..91 => self.touch(owner).await,
             91..94 => {
                 let name = self.ground.name(&mut self.random);
-                self.ground.look(&self.http, &mut self.recorder, &owner.bucket, name).await
+                match self.ground.look(&self.http, &mut self.recorder, &owner.bucket, name).await {
+                    Ok(found) if self.random.percent(50) => self.break_one(&owner.bucket, &found).await,
+                    Ok(_) => CallReply::Done(Value::Null),
+                    Err(reply) => reply,
+                }
             }
             _ => {
                 self.end(owner).await;
@@ -159,6 +163,30 @@ impl OfflineClient<'_> {
         let done = durable(Gain::default());
         self.recorder.answer(op, if matches!(reply, CallReply::Done(_)) { done } else { reply.failure() });
         self.ground.pause_after(&reply).await;
+    }
+
+    /// As an operator: ends one of the holds that were found, whosever it is, if it is there still.
+    async fn break_one(&mut self, bucket: &str, found: &[Found]) -> CallReply {
+        let is_hold = |found: &&Found| !matches!(found.thing, Thing::Assignment { .. });
+        let holds: Vec<&Found> = found.iter().filter(is_hold).collect();
+        let Some(Found { name, thing, token }) = self.random.pick(&holds) else {
+            return CallReply::Done(Value::Null);
+        };
+        let call = Invocation::Break { name: name.clone(), token: *token };
+        let op = self.recorder.invoke(bucket, call);
+        let body = json!({"holds": [{"name": name, "fencingToken": token}], "reason": "to see what follows"});
+        let reply = self.http.post(bucket, "locks/break", With { body: Some(body), ..With::default() }).await;
+        let answer = match &reply {
+            CallReply::Done(broken) => {
+                let was = broken["broken"].as_array().map(|broken| !broken.is_empty());
+                // What becomes of a web lock is never written.
+                let durable = !matches!(thing, Thing::Web { .. });
+                Completion::Ok { durable, gain: Gain { was, ..Gain::default() } }
+            }
+            _ => reply.failure(),
+        };
+        self.recorder.answer(op, answer);
+        reply
     }
 
     async fn post(&self, owner: &Owner, path: &str, body: Value) -> CallReply {

@@ -10,7 +10,7 @@ use lockhouse::remote::{Connection, connect};
 use random::Random;
 
 use crate::Verdict;
-use crate::history::record::{Gain, Invocation, Reason};
+use crate::history::record::{Found, Gain, Invocation, Reason};
 
 use super::claims::ClaimsClient;
 use super::http::{CallReply, HttpCaller};
@@ -204,17 +204,17 @@ impl Ground {
         recorder: &mut Recorder,
         bucket: &str,
         name: String,
-    ) -> CallReply {
+    ) -> Result<Vec<Found>, CallReply> {
         let op = recorder.invoke(bucket, Invocation::Look { name: name.clone() });
         match http.look(bucket, &name).await {
             Ok(mut found) => {
                 found.retain(|found| found.name == name);
-                recorder.answer(op, durable(Gain { found: Some(found), ..Gain::default() }));
-                CallReply::Done(serde_json::Value::Null)
+                recorder.answer(op, durable(Gain { found: Some(found.clone()), ..Gain::default() }));
+                Ok(found)
             }
             Err(reply) => {
                 recorder.answer(op, reply.failure());
-                reply
+                Err(reply)
             }
         }
     }

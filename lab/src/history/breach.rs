@@ -149,6 +149,7 @@ fn call(call: &Invocation) -> String {
         Invocation::ReleaseClaim { claim, .. } => format!("release claim {claim:?}"),
         Invocation::Finalize { claim, .. } => format!("finalize claim {claim:?}"),
         Invocation::Unassign { .. } => "unassign".to_owned(),
+        Invocation::Break { token, .. } => format!("break of the hold with token {token}"),
         Invocation::Look { .. } => "look".to_owned(),
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Ends<'a> {
     unknown_claims: HashMap<&'a str, GivenUp>,
     unassigns: Instants,
     steals: Steals,
+    /// By token.
+    breaks: HashMap<u64, Instants>,
 }
 
 /// Claims for which no client waits any more. Their maker may take them back as long as they may be made.
@@ -60,6 +62,7 @@ impl<'a> Ends<'a> {
             unknown_claims: HashMap::new(),
             unassigns: Instants::default(),
             steals: Steals::default(),
+            breaks: HashMap::new(),
         };
         for op in ops {
             ends.grants(op);
@@ -87,7 +90,11 @@ impl<'a> Ends<'a> {
             }
             Thing::Assignment { .. } => return self.unassigns.earliest(from),
         };
-        own.min(self.steals.earliest(token, from))
+        own.min(self.steals.earliest(token, from)).min(self.broken(token, from))
+    }
+
+    fn broken(&self, token: u64, from: u64) -> u64 {
+        self.breaks.get(&token).map_or(u64::MAX, |breaks| breaks.earliest(from))
     }
 
     fn after_offline(&self, owner: &str, mode: Mode, from: u64) -> u64 {
@@ -107,7 +114,7 @@ impl<'a> Ends<'a> {
             Invocation::Request { max_hold_ms: Some(max), .. } => certain(op.invoked.ns, max),
             _ => u64::MAX,
         };
-        longest.min(self.steals.earliest(token, op.invoked.ns))
+        longest.min(self.steals.earliest(token, op.invoked.ns)).min(self.broken(token, op.invoked.ns))
     }
 
     pub(crate) fn kill_after(&self, ns: u64) -> u64 {
@@ -162,6 +169,9 @@ impl<'a> Ends<'a> {
                 let claim = self.claims.entry(claim).or_default();
                 claim.lives_until = claim.lives_until.max(certain(op.invoked.ns, claim.ttl_ms));
             }
+            Invocation::Break { token, .. } if op.may_have_ended_something() => {
+                self.breaks.entry(*token).or_default().push(window);
+            }
             Invocation::Unassign { .. } if op.may_have_ended_something() => self.unassigns.push(window),
             Invocation::Request { steal: true, .. } => match op.gain().and_then(|(gain, _)| gain.token) {
                 Some(token) => self.steals.known.push((token, op.invoked.ns)),
@@ -176,7 +186,8 @@ impl<'a> Ends<'a> {
         let claims = self.claims.values_mut().map(|claim| &mut claim.ends);
         let by_owner = self.unlocks.values_mut().chain(self.upgrades.values_mut());
         let given_up = self.unknown_claims.values_mut().map(|claims| &mut claims.taken_back);
-        by_owner.chain(claims).chain(given_up).for_each(Instants::sort);
+        let breaks = self.breaks.values_mut();
+        by_owner.chain(claims).chain(given_up).chain(breaks).for_each(Instants::sort);
         self.unassigns.sort();
         self.steals.known.sort();
         self.steals.unknown.sort();

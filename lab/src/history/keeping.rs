@@ -136,6 +136,8 @@ struct Past<'a> {
     unanswered: HashMap<(Sort, &'a str), (u64, u64)>,
     /// Acknowledged ends, by what they ended: invocation and answer.
     ended: HashMap<(Sort, &'a str), Instants>,
+    /// The same of the holds with these tokens, which operators ended.
+    broken: HashMap<u64, Instants>,
     claim_of_token: HashMap<u64, &'a str>,
     /// When each thing that was shown had certainly gone.
     gone: HashMap<Key, Gone<'a>>,
@@ -155,6 +157,7 @@ impl<'a> Past<'a> {
             granted: HashSet::new(),
             unanswered: HashMap::new(),
             ended: HashMap::new(),
+            broken: HashMap::new(),
             claim_of_token: HashMap::new(),
             gone: HashMap::new(),
         };
@@ -168,7 +171,7 @@ impl<'a> Past<'a> {
         for op in &story.ops {
             past.learn(op);
         }
-        past.ended.values_mut().for_each(Instants::sort);
+        past.ended.values_mut().chain(past.broken.values_mut()).for_each(Instants::sort);
         past
     }
 
@@ -186,11 +189,17 @@ impl<'a> Past<'a> {
             let (first, closes) = self.unanswered.entry((kind, who)).or_insert((u64::MAX, 0));
             (*first, *closes) = ((*first).min(op.invoked.ns), (*closes).max(op.closes));
         }
-        if op.gain().is_some_and(|(gain, _)| gain.was != Some(false))
-            && let Some(ends) = ends_of(&op.call)
-        {
-            self.ended.entry(ends).or_default().push((op.invoked.ns, op.closes));
+        if op.gain().is_none_or(|(gain, _)| gain.was == Some(false)) {
+            return;
         }
+        let ended = match &op.call {
+            Invocation::Break { token, .. } => self.broken.entry(*token).or_default(),
+            call => match ends_of(call) {
+                Some(ends) => self.ended.entry(ends).or_default(),
+                None => return,
+            },
+        };
+        ended.push((op.invoked.ns, op.closes));
     }
 
     /// Why it is wrong that `found` is shown in `sight`, if it is, and what shows that.
@@ -262,6 +271,11 @@ impl<'a> Past<'a> {
         let after = since.saturating_add(1);
         let own = self.ender(thing, token).and_then(|who| self.ended.get(&(Sort::of(thing), who)));
         let own = own.map_or(u64::MAX, |ends| ends.earliest(after));
+        if let Thing::Assignment { .. } = thing {
+            return own;
+        }
+        let broken = self.broken.get(&token).map_or(u64::MAX, |ends| ends.earliest(after));
+        let own = own.min(broken);
         match thing {
             Thing::Offline { owner, .. } => match story.owners.get(story.bucket, owner) {
                 Some(owner) => own.min(owner.acknowledged.earliest(after)),
@@ -283,7 +297,11 @@ impl<'a> Past<'a> {
 
     fn end_of(&self, story: &Story<'a>, thing: &Thing, token: u64, answered: u64) -> Option<Source<'a>> {
         let wanted = (Sort::of(thing), self.ender(thing, token)?);
-        let ended = |op: &&&'a Op| op.closes == answered && ends_of(&op.call) == Some(wanted);
+        let is_end = |call: &Invocation| match call {
+            Invocation::Break { token: broken, .. } => *broken == token,
+            call => ends_of(call) == Some(wanted),
+        };
+        let ended = |op: &&&'a Op| op.closes == answered && is_end(&op.call);
         let own = story.ops.iter().find(ended).copied();
         own.or_else(|| story.owners.ended_at(story.bucket, wanted.1, answered)).map(Source::Op)
     }

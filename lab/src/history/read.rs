@@ -138,9 +138,10 @@ fn call(fields: &mut Fields<'_>) -> Read<Invocation> {
         "releaseClaim" => Invocation::ReleaseClaim { name: name(fields)?, claim: fields.text("claim")? },
         "finalize" => Invocation::Finalize { name: name(fields)?, claim: fields.text("claim")? },
         "unassign" => Invocation::Unassign { name: name(fields)? },
+        "break" => Invocation::Break { name: name(fields)?, token: fields.token("token")? },
         "look" => Invocation::Look { name: name(fields)? },
         _ => {
-            return Err(fields.wrong("do", &word, "must be request, release, pass, openOwner, touch, endOwner, lock, unlock, unlockAll, claim, renew, releaseClaim, finalize, unassign or look"));
+            return Err(fields.wrong("do", &word, "must be request, release, pass, openOwner, touch, endOwner, lock, unlock, unlockAll, claim, renew, releaseClaim, finalize, unassign, break or look"));
         }
     })
 }

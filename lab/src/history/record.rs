@@ -107,6 +107,8 @@ pub(crate) enum Invocation {
     Finalize { name: String, claim: String },
     /// The end of an assignment.
     Unassign { name: String },
+    /// An operator ends the hold with this token.
+    Break { name: String, token: u64 },
     /// A look at the server's state of this name.
     Look { name: String },
 }
@@ -231,6 +233,7 @@ impl Invocation {
             | Self::ReleaseClaim { name, .. }
             | Self::Finalize { name, .. }
             | Self::Unassign { name }
+            | Self::Break { name, .. }
             | Self::Look { name } => Some(name),
             Self::Release { .. }
             | Self::Pass { .. }

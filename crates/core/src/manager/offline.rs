@@ -71,7 +71,7 @@ impl<S: BuildHasher> LockManager<S> {
                     self.release(now, slot, LockEnd::Undone);
                     1
                 }
-                Acquired::Upgraded => usize::from(self.downgrade(slot)),
+                Acquired::Upgraded => usize::from(self.downgrade(now, slot)),
             };
         }
         self.touch(now, party);
@@ -243,12 +243,13 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// An upgraded lock is shared again, unless it already is; waiting readers are still to be granted.
-    fn downgrade(&mut self, slot: u32) -> bool {
+    fn downgrade(&mut self, now: Now, slot: u32) -> bool {
         let entry = &mut self.table.entries[slot];
         if entry.mode == Mode::Shared {
             return false;
         }
         entry.mode = Mode::Shared;
+        entry.since = now.tick();
         self.touched.push(entry.name);
         self.change(Change::Locked(self.lock_record(slot)));
         true

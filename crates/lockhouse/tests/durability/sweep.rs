@@ -1,10 +1,13 @@
 //! Many locks that end at once: in commits of a bounded size, and through crashes.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use lockhouse::core::{Acquire, Change, Command, Mode, Name, NewAgent, NewRequest, Outcome};
 use lockhouse::store::Write;
-use lockhouse::{Bucket, Left, LockType, Owner, OwnerError, RecordKind, RequestError, StoreState, Wanted};
+use lockhouse::{
+    Bucket, Left, LockType, Loss, Owner, OwnerError, RecordKind, RequestError, StoreState, Wanted,
+};
 
 use crate::gate::{Gate, drained, manual, poll, settle};
 
@@ -212,4 +215,33 @@ async fn a_house_that_closes_leaves_the_sweep_to_the_next_start_and_stops_clean(
     let writes = gate.writes();
     assert!(ends(&writes).0 <= 60, "{} locks ended", ends(&writes).0);
     assert!(matches!(writes.last(), Some(Write::StoppedClean)), "{:?}", writes.last());
+}
+
+/// The end of the owner is not durable yet, and with it the answer to all that rests on its locks.
+#[tokio::test]
+async fn the_break_of_a_web_lock_waits_for_no_change_of_others() {
+    let gate = Gate::new();
+    let house = gate.house().await;
+    let bucket = house.bucket("default");
+    let owner = with_locks(&bucket, 100).await;
+    let agent = bucket.agent("hangs").unwrap();
+    let held = agent.locks().request("n").await.unwrap();
+    gate.shut();
+    let mut end = Box::pin(owner.end());
+    assert!(poll(&mut end).await.is_pending());
+    let mut broken = Box::pin(bucket.break_hold(held.name(), held.fencing_token(), "ops", None));
+    let Poll::Ready(Ok(Some(holder))) = poll(&mut broken).await else { panic!("the answer waits") };
+    assert_eq!((&*holder.client_id, held.loss()), ("hangs", Some(Loss::Broken { reason: None })));
+    // An offline lock is broken once that is durable.
+    let other = bucket.owners().open("Eve", Duration::from_secs(60));
+    gate.open();
+    assert!(end.await.unwrap());
+    let other = other.await.unwrap();
+    let lock = other.lock(records(500..501)).await.unwrap().remove(0);
+    gate.shut();
+    let wanted = &records(500..501)[0];
+    let mut broken = Box::pin(bucket.break_hold(wanted.name(), lock.token, "ops", None));
+    assert!(poll(&mut broken).await.is_pending());
+    gate.open();
+    assert_eq!(broken.await.unwrap().unwrap().client_id, "Eve");
 }

@@ -21,7 +21,7 @@ mod document;
 mod dto;
 mod entry;
 mod forward;
-mod history;
+pub(crate) mod history;
 mod holds;
 mod idempotency;
 mod locks;

@@ -379,6 +379,12 @@ fn of_audit_and_answers() -> Vec<Constant> {
             "looks of one call at 2000 rows of the history each",
             "the page ends there, and has a `next`",
         ),
+        (
+            "HISTORY_AT_ONCE",
+            HISTORY_AT_ONCE.to_string(),
+            "calls about the history that look at the store at once, each of another tenant",
+            "the others wait, `store_timeout` at most; then status 503 `overloaded`",
+        ),
     ]
 }
 

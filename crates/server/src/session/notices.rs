@@ -11,7 +11,7 @@ use lockhouse_wire::{EndedReason, HolderView, LostReason, ServerEvent, Ticket};
 use super::refusals::{depends_on_others, fault_of, fit};
 use super::state::Session;
 use super::verdict::{PendingCall, SessionEnd, Verdict};
-use crate::bounds::{SPARED_BYTES, UNCOUNTED_BYTES};
+use crate::bounds::{RESEND_BYTES, SPARED_BYTES, UNCOUNTED_BYTES};
 use crate::limits::QUOTA;
 
 impl Session {
@@ -181,7 +181,11 @@ impl Session {
             LossReason::Stolen => (LostReason::Stolen, None),
             LossReason::Expired => (LostReason::Expired, None),
             LossReason::Superseded => (LostReason::Superseded, None),
-            LossReason::Broken { reason } => (LostReason::Broken, reason.map(String::from)),
+            LossReason::Broken { reason } => {
+                // The words are left out for a client that has much to acknowledge already.
+                let takes_words = self.outbound.unacknowledged_bytes() < RESEND_BYTES / 2;
+                (LostReason::Broken, reason.filter(|_| takes_words).map(String::from))
+            }
         };
         self.outbound.push(ServerEvent::Lost { id, reason, why: why.map(Into::into) });
     }

@@ -36,7 +36,7 @@ impl PostgresStore {
         let (tenant, bucket) = (query.scope.tenant.as_bytes(), query.scope.bucket.as_bytes());
         let params: [Param<'_>; 4] =
             [(&before, Type::INT8), (&most, Type::INT8), (&tenant, Type::BYTEA), (&bucket, Type::BYTEA)];
-        let rows = self.looks.lock().await.run(self.limit, &self.sql.history, &params).await;
+        let rows = self.histories.lock().await.run(self.limit, &self.sql.history, &params).await;
         let away = |why: Box<str>| StoreUnavailable::Away { place: self.place.clone(), why };
         let rows = match rows {
             Ok(Some(rows)) => rows,

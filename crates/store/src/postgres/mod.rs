@@ -98,6 +98,8 @@ pub struct PostgresStore {
     commits: Mutex<LazyConnection>,
     /// For what a slot has, which may take long.
     loads: Mutex<LazyConnection>,
+    /// For the history, which nothing else is to wait for.
+    histories: Mutex<LazyConnection>,
     /// For all else.
     looks: Mutex<LazyConnection>,
     closed: AtomicBool,
@@ -199,7 +201,8 @@ impl PostgresStore {
         let setup = Setup { place: &place, schema: &schema, slots, key: &key, seen };
         let (generation, waits_for_standby) = setup.of_servers(&mut looks, limit.max(CONNECT_LIMIT)).await?;
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
-        let (commits, loads) = (Mutex::new(another()), Mutex::new(another()));
+        let (commits, loads, histories) =
+            (Mutex::new(another()), Mutex::new(another()), Mutex::new(another()));
         Ok(Self {
             place,
             limit,
@@ -207,6 +210,7 @@ impl PostgresStore {
             waits_for_standby,
             commits,
             loads,
+            histories,
             looks: Mutex::new(looks),
             closed: false.into(),
             sql,
@@ -497,6 +501,7 @@ impl Store for PostgresStore {
             }
             self.commits.lock().await.hang_up();
             self.loads.lock().await.hang_up();
+            self.histories.lock().await.hang_up();
             self.looks.lock().await.hang_up();
             Ok(())
         })

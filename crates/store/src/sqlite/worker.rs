@@ -127,6 +127,7 @@ impl<'f> Worker<'f> {
         match job {
             Job::Take { slot, writer, rows, reply } => drop(reply.send(self.take(slot, writer, &rows))),
             Job::Commit { batches, reply } => drop(reply.send(self.commit(&batches))),
+            Job::History { reply, .. } if reply.is_closed() => {}
             Job::History { query, reply } => drop(reply.send(self.history(&query))),
             later => self.deferred.borrow_mut().push_back(later),
         }
@@ -203,13 +204,12 @@ impl<'f> Worker<'f> {
     fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, HistoryError> {
         self.check()?;
         history::page(&self.at.file, query).map_err(|error| match error {
-            rusqlite::Error::FromSqlConversionFailure(_, _, why) => {
-                HistoryError::Unreadable(why.to_string().into())
-            }
-            error => match self.classify(&error) {
+            error @ rusqlite::Error::SqliteFailure(..) => match self.classify(&error) {
                 Trouble::Unavailable(why) => HistoryError::Unavailable(why),
                 Trouble::Fatal(fatal) => HistoryError::Fatal(fatal),
             },
+            // Nothing that is held depends on it.
+            error => HistoryError::Unreadable(error.to_string().into()),
         })
     }
 

@@ -63,6 +63,14 @@ impl Op<'_> {
         );
         self.gain().filter(|gain| grants && !gain.again)?.token
     }
+
+    /// The token of the hold that it may have broken.
+    fn breaks(&self) -> Option<u64> {
+        match self.call {
+            Invocation::Break { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
 }
 
 fn ops(events: &[Event]) -> Vec<Op<'_>> {
@@ -109,10 +117,12 @@ fn forget_lock(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let unsure: HashSet<&str> =
         all.iter().filter(|op| op.is_unknown()).filter_map(|op| op.call.owner()).collect();
     let granted: HashSet<u64> = all.iter().filter_map(Op::granted).collect();
+    let broken: HashSet<u64> = all.iter().filter_map(Op::breaks).collect();
     forget(events, random, |found| match &found.thing {
         Thing::Offline { owner, .. } => {
             let owner = owner.as_str();
             found.name != "n0"
+                && !broken.contains(&found.token)
                 && granted.contains(&found.token)
                 && owners.contains(owner)
                 && !unsure.contains(owner)
@@ -144,10 +154,13 @@ fn undo_unlock(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
         let (Invocation::Lock { owner, name, mode }, Some(token)) = (lock.call, lock.granted()) else {
             continue;
         };
+        let is_end = |op: &Op<'_>| match op.call {
+            Invocation::Unlock { owner: who, name: which } => who == owner && which == name,
+            Invocation::Break { token: broken, .. } => *broken == token,
+            _ => false,
+        };
         let unlocked = all.iter().any(|op| {
-            matches!(op.call, Invocation::Unlock { owner: who, name: which } if who == owner && which == name)
-                && op.invoked > lock.answered()
-                && op.gain().is_some_and(|gain| gain.was == Some(true))
+            is_end(op) && op.invoked > lock.answered() && op.gain().is_some_and(|gain| gain.was == Some(true))
         });
         if unlocked {
             let thing = Thing::Offline { owner: owner.clone(), mode: *mode };
@@ -171,6 +184,9 @@ fn forget_claim(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
             matches!(op.call, Invocation::Renew { claim, .. } | Invocation::ReleaseClaim { claim, .. } | Invocation::Finalize { claim, .. }
                 if Some(claim) == gain.claim.as_ref())
         };
+        if all.iter().any(|op| op.breaks().is_some_and(|broken| Some(broken) == gain.token)) {
+            continue;
+        }
         // No operation can have ended the thing before the first one that asks for it again.
         if let Some(first) = all.iter().find(about).filter(|op| name != "n0" && op.gain().is_some()) {
             places.push(first.answered());

@@ -226,6 +226,10 @@ impl Run {
             (9..11, Some((name, claim))) => Invocation::Finalize { name, claim },
             (11, _) => Invocation::Unassign { name },
             (12, _) => Invocation::Look { name },
+            (14, _) if self.random.percent(30) => {
+                let held = self.table.get(&name).and_then(|holds| holds.first()).map(|hold| hold.token);
+                Invocation::Break { name, token: held.unwrap_or(self.token + 1) }
+            }
             (13, _) => match self.random.pick(&self.clients[index].web) {
                 Some(of) => Invocation::Release { of: *of },
                 None => {
@@ -358,18 +362,31 @@ impl Run {
             Invocation::ReleaseClaim { name, claim } => self.with_claim(name, claim, |hold, _| hold.ends = 0),
             Invocation::Finalize { name, claim } => self.finalize(name, claim),
             Invocation::Unassign { name } => done(self.assigned.remove(name).is_some(), true),
+            Invocation::Break { name, token } => {
+                let holds = self.table.get_mut(name);
+                let broken = holds.and_then(|holds| holds.extract_if(.., |hold| hold.token == *token).next());
+                let was = broken.is_some();
+                broken.iter().for_each(|hold| self.lose(hold));
+                done(was, true)
+            }
             Invocation::Look { name } => ok(Gain { found: Some(self.shown(Some(name))), ..Gain::default() }),
         }
     }
 
     fn steal(&mut self, name: &str) {
-        for hold in self.table.remove(name).into_iter().flatten().filter(|hold| is_web(&hold.thing)) {
-            let (client, op) = hold.id.split_once('/').unwrap();
-            let (index, op) = (client.parse::<usize>().unwrap(), op.parse::<u64>().unwrap());
-            if self.clients[index].web.contains(&op) {
-                self.clients[index].web.retain(|held| *held != op);
-                self.write(What::Lost { client: name_of(index), op, deadline: None });
-            }
+        self.table.remove(name).iter().flatten().for_each(|hold| self.lose(hold));
+    }
+
+    /// The holder of a web lock learns at once that it is lost.
+    fn lose(&mut self, hold: &Hold) {
+        if !is_web(&hold.thing) {
+            return;
+        }
+        let (client, op) = hold.id.split_once('/').unwrap();
+        let (index, op) = (client.parse::<usize>().unwrap(), op.parse::<u64>().unwrap());
+        if self.clients[index].web.contains(&op) {
+            self.clients[index].web.retain(|held| *held != op);
+            self.write(What::Lost { client: name_of(index), op, deadline: None });
         }
     }
 

@@ -365,7 +365,7 @@ impl Literal {
             match lock.how {
                 Acquired::Fresh => self.delete(now, &name, owner, LockEnd::Undone),
                 Acquired::Upgraded if row.mode == Mode::Exclusive => {
-                    row.mode = Mode::Shared;
+                    (row.mode, row.since) = (Mode::Shared, now);
                     let record = row.record();
                     self.change(Change::Locked(record));
                 }

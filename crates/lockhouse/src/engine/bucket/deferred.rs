@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use lockhouse_core::{
-    AssignmentRecord, Change, ClaimRecord, Command, Conflict, Effect, FencingToken, HoldToBreak, Holder,
-    LockLoss, LockRecord, LossReason, Name, NameBuf, NewLocks, NewReclaim, NewRequest, Outcome, OwnerRecord,
-    Refusal, RequestId, SnapshotEntry, Unlock, VoidLocks,
+    AssignmentRecord, Change, ClaimEnd, ClaimRecord, Command, Conflict, Effect, FencingToken, HoldToBreak,
+    Holder, LockEnd, LockLoss, LockRecord, LossReason, Name, NameBuf, NewLocks, NewReclaim, NewRequest,
+    Outcome, OwnerRecord, Party, Refusal, RequestId, SnapshotEntry, Unlock, VoidLocks,
 };
 use lockhouse_store::{Scope, Write};
 use tokio::sync::oneshot;
@@ -136,6 +136,10 @@ impl MemorySize for DurableChange {
             Self::Change(Change::Assigned(record)) => record.claimant.len(),
             Self::Change(Change::LocksVoided { which, .. }) => bytes_of_void(which),
             Self::Change(
+                Change::Unlocked { reason: LockEnd::Broken(by), .. }
+                | Change::Unclaimed { reason: ClaimEnd::Broken(by), .. },
+            ) => by.operator.len() + length(by.reason.as_deref()),
+            Self::Change(
                 Change::TokensReserved { .. }
                 | Change::Unlocked { .. }
                 | Change::LocksSwept { .. }
@@ -199,8 +203,10 @@ impl<'a> DependsOn<'a> {
             Command::RenewClaim { name, .. }
             | Command::ReleaseClaim { name, .. }
             | Command::Finalize { name, .. }
-            | Command::Unassign { name, .. }
-            | Command::Break(HoldToBreak { name, .. }) => Self::Names(vec![name], 0),
+            | Command::Unassign { name, .. } => Self::Names(vec![name], 0),
+            // A web lock that was broken is gone, whatever becomes of the store.
+            Command::Break(_) if is_of_web_lock(outcome) => Self::Nothing,
+            Command::Break(HoldToBreak { name, .. }) => Self::Names(vec![name], 0),
             Command::Touch { .. }
             | Command::OpenOwner(_)
             | Command::EndOwner { .. }
@@ -210,6 +216,11 @@ impl<'a> DependsOn<'a> {
             | Command::EndRecovery => Self::Everything,
         }
     }
+}
+
+/// Whether a web lock was broken.
+fn is_of_web_lock(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Broken(Some(holder)) if matches!(holder.party, Party::Agent(_)))
 }
 
 impl DurableChange {

@@ -130,7 +130,7 @@ impl Shared {
         memory: Option<Arc<MemoryReservation>>,
         look: impl FnOnce(&Outcome),
     ) -> Result<Reply, NotAsked> {
-        self.with_housekeeping(|state| {
+        let ask = |state: &mut State| {
             if state.is_over() {
                 return Err(NotAsked::IsOver);
             }
@@ -140,7 +140,12 @@ impl Shared {
             let outcome = state.handle(self.environment.clock.stamp(), command);
             look(&outcome);
             state.reply(&command, outcome, memory)
-        })
+        };
+        if !matches!(command, Command::Break(_)) {
+            return self.with_housekeeping(ask);
+        }
+        let size = |state: &State| state.manager().size_of_step(&command, LARGE_STEP);
+        self.in_place(size, || self.with_housekeeping(ask))
     }
 
     /// Carries out a command of an owner or a claimant whose answer is not needed.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use lockhouse_core::{Command, FencingToken, Instant, ReplayError};
 use lockhouse_store::{
     HeldList, HeldWebLock, HistoryError, HistoryFilter, HistoryPage, HistoryQuery, MarkOf, Opened, Slot,
-    Store, TakeError, TokenMark, Write, WriterId,
+    Store, StoreUnavailable, TakeError, TokenMark, Write, WriterId,
 };
 
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::engine::absence::{AWAY, Absence, NameHasher};
 use crate::engine::bucket::shared::Shared;
@@ -366,8 +366,13 @@ impl House {
         limit: usize,
         filter: HistoryFilter,
     ) -> Result<HistoryPage, HistoryError> {
-        let Some(store) = self.store() else { return Ok(HistoryPage::default()) };
-        store.history(HistoryQuery { scope: bucket.scope(), before, limit, filter }).await
+        let Some(pipeline) = self.inner.pipeline() else { return Ok(HistoryPage::default()) };
+        let query = HistoryQuery { scope: bucket.scope(), before, limit, filter };
+        let page = pipeline.store().history(query);
+        timeout(pipeline.status().timeout, page).await.unwrap_or_else(|_| {
+            let why = "it has not answered in time".into();
+            Err(StoreUnavailable::Away { place: "the store".into(), why }.into())
+        })
     }
 }
 

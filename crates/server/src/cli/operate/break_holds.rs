@@ -3,15 +3,18 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
 
 use crate::cli::common::api::{BucketClient, Call};
 use crate::cli::common::print::{line, print, visible};
 use crate::cli::common::target::Target;
-use crate::cli::exit::{Failure, NOT_GRANTED};
+use crate::cli::exit::{FAILURE, Failure, NOT_GRANTED, UNKNOWN};
 
 /// As many holds as one call may name.
 const HOLDS_PER_CALL: usize = 60;
+/// A part of the longest body that a server takes.
+const BYTES_PER_CALL: usize = 128 << 10;
 
 /// End what is held, for its holder: web locks, offline locks and claims.
 ///
@@ -33,7 +36,7 @@ With --json: the holds that were broken, each with its holder, and those that we
 
 Exit codes:
    0 broken
-   1 failure
+   1 failure; also if some holds were broken and others not
    2 wrong usage
   69 the server cannot be reached
   74 the outcome is unknown: the holds may be broken, or not
@@ -44,7 +47,7 @@ pub(in crate::cli) struct Break {
     name: Option<String>,
 
     /// All names that begin with this
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     prefix: Option<String>,
 
     /// Only the hold with this fencing token
@@ -79,12 +82,18 @@ impl Break {
             return print(self.json, &json!({"held": holds}), lines);
         }
         let (mut broken, mut gone) = (Vec::new(), Vec::new());
-        for holds in holds.chunks(HOLDS_PER_CALL) {
-            let meant = |hold: &Value| json!({"name": hold["name"], "fencingToken": hold["fencingToken"]});
-            let holds: Vec<Value> = holds.iter().map(meant).collect();
+        let mut failed = None;
+        for holds in calls(&holds) {
             let body = json!({"holds": holds, "reason": self.reason});
             let answer = api.call(Call::post(&["locks", "break"]).body(body.to_string())).await;
-            let mut answer = answer.map_err(|failure| after(failure, broken.len()))?;
+            let mut answer = match answer {
+                Ok(answer) => answer,
+                Err(failure) if broken.is_empty() => return Err(failure),
+                Err(failure) => {
+                    failed = Some(failure);
+                    break;
+                }
+            };
             for (list, all) in [("broken", &mut broken), ("gone", &mut gone)] {
                 if let Value::Array(holds) = answer[list].take() {
                     all.extend(holds);
@@ -100,7 +109,14 @@ impl Break {
                 gone.iter().map(|hold| format!("gone by then: {}", line(hold, &["name", "fencingToken"])));
             broke.chain(missed).collect()
         };
-        print(self.json, &json!({"broken": broken, "gone": gone}), lines)
+        let printed = print(self.json, &json!({"broken": broken, "gone": gone}), lines);
+        match failed {
+            None => printed,
+            Some(Failure { code, message }) => {
+                let code = if code == UNKNOWN { UNKNOWN } else { FAILURE };
+                Err(Failure::new(code, format_args!("not all holds were broken: {message}")))
+            }
+        }
     }
 
     /// What is held of the names that are meant.
@@ -129,12 +145,25 @@ impl Break {
     }
 }
 
-/// The failure of a call after which so many holds were broken by earlier calls.
-fn after(failure: Failure, broken: usize) -> Failure {
-    if broken == 0 {
-        return failure;
+/// The holds in portions that fit into a call each.
+fn calls(holds: &[Value]) -> Vec<Vec<Value>> {
+    let mut calls: Vec<Vec<Value>> = Vec::new();
+    let mut bytes = 0;
+    for hold in holds {
+        let meant = json!({"name": hold["name"], "fencingToken": hold["fencingToken"]});
+        let more = meant.to_string().len();
+        match calls.last_mut() {
+            Some(call) if call.len() < HOLDS_PER_CALL && bytes + more <= BYTES_PER_CALL => {
+                bytes += more;
+                call.push(meant);
+            }
+            _ => {
+                bytes = more;
+                calls.push(vec![meant]);
+            }
+        }
     }
-    Failure::new(failure.code, format_args!("{} ({broken} holds were broken before)", failure.message))
+    calls
 }
 
 fn described(hold: &Value) -> String {

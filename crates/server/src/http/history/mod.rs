@@ -3,3 +3,4 @@
 pub(crate) mod bodies;
 pub(crate) mod calls;
 pub(crate) mod routes;
+pub(crate) mod turns;

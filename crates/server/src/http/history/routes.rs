@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -10,6 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::bodies::{EndedKind, HistoryAnswer, HoldEnd, Question};
 use super::calls;
+use crate::http::dto::JsonAnswer;
 use crate::http::request::constraints::{
     HISTORY_CURSOR, HISTORY_PAGE, LABEL, OWNER, PREFIX, RESOURCE, TOKEN,
 };
@@ -52,7 +52,7 @@ pub(crate) async fn history(
     State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     uri: Uri,
-) -> ApiResult<Json<HistoryAnswer>> {
+) -> ApiResult<JsonAnswer> {
     let question = Question::read(&Parameters::parse(&uri)?)?;
-    calls::history(&state, &bucket, question).await.map(Json)
+    calls::history(&state, &bucket, question).await
 }

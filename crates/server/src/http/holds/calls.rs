@@ -1,6 +1,9 @@
 //! The call that breaks holds.
 
-use lockhouse::{BreakError, BucketKey, FencingToken};
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use lockhouse::{BreakError, BucketKey, FencingToken, StoreError};
 
 use super::bodies::{BrokenHold, BrokenHolds, GoneHold, HoldsToBreak};
 use crate::audit::{self, AuditEvent, DisplayName};
@@ -8,50 +11,65 @@ use crate::http::calls::{bucket, charge_locks};
 use crate::http::dto::{Holder, JsonName};
 use crate::http::problem::Problem;
 use crate::http::request::asker::Asker;
+use crate::http::request::constraints::LABEL;
 use crate::http::request::decode::ApiResult;
 use crate::state::AppState;
 
-/// Breaks the holds one after the other. Each is noted once it is broken; if the store fails in between,
-/// those before it are broken, and to ask again breaks only the rest.
+/// Breaks the holds, all of them at once, and notes each that is broken or may be. If one of them cannot be
+/// broken, the outcome of all is told as unknown once any was.
 pub(crate) async fn break_holds(
-    state: &AppState,
-    key: &BucketKey,
+    state: Arc<AppState>,
+    key: Arc<BucketKey>,
     asked: HoldsToBreak,
-    asker: &Asker,
+    asker: Asker,
 ) -> ApiResult<BrokenHolds> {
-    let bucket = bucket(state, key)?;
-    charge_locks(state, key, asked.holds.len())?;
-    let identity = &asker.caller.identity;
-    let reason = asked.reason.filter(|reason| !reason.is_empty());
+    let bucket = bucket(&state, &key)?;
+    charge_locks(&state, &key, asked.holds.len())?;
+    let operator = shortened(&asker.caller.identity.name);
+    let reason = asked.reason.as_deref().filter(|reason| !reason.is_empty());
+    let breaks = asked
+        .holds
+        .iter()
+        .map(|hold| bucket.break_hold(hold.name.as_name(), FencingToken::new(hold.token), operator, reason));
+    let outcomes = join_all(breaks).await;
     let mut answer = BrokenHolds { broken: Vec::new(), gone: Vec::new() };
-    for hold in asked.holds {
-        let (token, name) = (FencingToken::new(hold.token), hold.name.as_name());
-        let broken = bucket.break_hold(name, token, &identity.name, reason.as_deref()).await;
-        match broken.map_err(|error| of_the_rest(error, answer.broken.len()))? {
-            Some(holder) => {
-                let event = AuditEvent {
-                    who: Some(identity),
-                    what: "break",
-                    bucket: &key.bucket,
-                    name: Some(&DisplayName(name)),
-                };
-                audit::note(asker.from, &event, Some((1, &holder.client_id)), reason.as_deref());
-                answer.broken.push(BrokenHold {
-                    name: JsonName(hold.name),
-                    fencing_token: hold.token,
-                    holder: Holder::from(holder),
-                });
+    let (mut failed, mut is_unknown) = (None, false);
+    for (hold, outcome) in asked.holds.into_iter().zip(outcomes) {
+        let event = AuditEvent {
+            who: Some(&asker.caller.identity),
+            what: "break",
+            bucket: &key.bucket,
+            name: Some(&DisplayName(hold.name.as_name())),
+        };
+        match outcome {
+            Ok(Some(holder)) => {
+                audit::note(asker.from, &event, Some((1, &holder.client_id)), reason);
+                let (fencing_token, holder) = (hold.token, Holder::from(holder));
+                answer.broken.push(BrokenHold { name: JsonName(hold.name), fencing_token, holder });
             }
-            None => answer.gone.push(GoneHold { name: JsonName(hold.name), fencing_token: hold.token }),
+            Ok(None) => {
+                answer.gone.push(GoneHold { name: JsonName(hold.name), fencing_token: hold.token });
+            }
+            Err(error) => {
+                if matches!(error, BreakError::Store(StoreError::OutcomeUnknown { .. })) {
+                    audit::note(asker.from, &event, None, Some("the outcome is unknown"));
+                    is_unknown = true;
+                }
+                failed = Some(error);
+            }
         }
     }
-    Ok(answer)
+    match failed {
+        None => Ok(answer),
+        Some(error) if answer.broken.is_empty() && !is_unknown => Err(error.into()),
+        Some(error) => {
+            let why = format!("{} of the holds are broken, and then: {error}", answer.broken.len());
+            Err(Problem::answer_lost(&why, true))
+        }
+    }
 }
 
-/// Why the rest was not broken. Once one was, the call has changed something.
-fn of_the_rest(error: BreakError, broken: usize) -> Box<Problem> {
-    if broken == 0 {
-        return error.into();
-    }
-    Problem::answer_lost(&format!("{broken} of the holds are broken, and then: {error}"), true)
+/// As much of the operator's name as the history keeps.
+fn shortened(name: &str) -> &str {
+    &name[..name.floor_char_boundary(LABEL.most)]
 }

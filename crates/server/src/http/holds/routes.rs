@@ -7,6 +7,7 @@ use axum::extract::State;
 
 use super::bodies::{BrokenHolds, HoldsToBreak};
 use super::calls;
+use crate::http::problem::Problem;
 use crate::http::request::asker::Asker;
 use crate::http::request::body::JsonBody;
 use crate::http::request::decode::ApiResult;
@@ -23,7 +24,7 @@ use crate::state::AppState;
     post, context_path = BASE, path = "/locks/break", tag = "query", operation_id = "breakHolds", request_body = HoldsToBreak,
     responses(
         (status = 200, description = "None of the holds is there any more.", body = BrokenHolds),
-        (status = 503, description = "`unavailable`. Holds that stand before the first that could not be broken are broken."),
+        (status = 503, description = "`unavailable`: none is broken."),
     ),
 )]
 pub(crate) async fn break_holds(
@@ -32,5 +33,7 @@ pub(crate) async fn break_holds(
     InBucket(bucket): InBucket,
     JsonBody(holds): JsonBody<HoldsToBreak>,
 ) -> ApiResult<Json<BrokenHolds>> {
-    calls::break_holds(&state, &bucket, holds, &asker).await.map(Json)
+    // A caller that goes away does not end what has begun.
+    let broken = tokio::spawn(calls::break_holds(state, bucket, holds, asker)).await;
+    broken.unwrap_or_else(|_| Err(Problem::answer_lost("the server failed", true))).map(Json)
 }

@@ -169,6 +169,6 @@ pub(crate) async fn list(
             HeldLock::of(entry).filter(&is_wanted).map(|lock| (at, lock))
         });
         let Page { entries: locks, next } = cut.page(locks);
-        json_answer(state, &bucket, &HeldLocks { locks, next })
+        json_answer(state, bucket.key().tenant(), &HeldLocks { locks, next })
     })
 }

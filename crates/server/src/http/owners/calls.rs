@@ -81,7 +81,7 @@ pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -
             expires_at: At(info.expires_at),
             ends_at: info.ends_at.map(At),
         };
-        json_answer(state, &bucket, &shown)
+        json_answer(state, bucket.key().tenant(), &shown)
     })
 }
 

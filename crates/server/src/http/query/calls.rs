@@ -36,7 +36,7 @@ pub(crate) async fn query(
         let all = seen.take().chain(assigned.into_iter().map(Entry::from));
         let chosen = all.filter(|entry| filter.admits(entry));
         let page = cut.page(chosen.map(|entry| (Position::of(&entry), entry)));
-        json_answer(state, &bucket, &EntryPage::from(page))
+        json_answer(state, bucket.key().tenant(), &EntryPage::from(page))
     })
 }
 

@@ -51,10 +51,10 @@ impl QuerySnapshot {
 }
 
 /// The answer as JSON, at the price of its bytes, which count until the caller has taken them.
-pub(crate) fn json_answer(state: &AppState, bucket: &Bucket, what: &impl Serialize) -> ApiResult<JsonAnswer> {
-    let mut memory = state.limiter.unread.of(bucket.key().tenant());
+pub(crate) fn json_answer(state: &AppState, tenant: &str, what: &impl Serialize) -> ApiResult<JsonAnswer> {
+    let mut memory = state.limiter.unread.of(tenant);
     let text = JsonAnswer::text(what);
-    charge(state, bucket, price_of_text(text.len()));
+    state.limiter.charge_call(tenant, price_of_text(text.len()));
     if memory.reserve(text.len()).is_err() {
         let why = "the answer has no room in memory beside what the clients of the tenant have not taken yet: ask again later, or for less";
         return Err(Problem::new(Code::QuotaExceeded, why).retry_after(QUOTA));
