@@ -110,8 +110,8 @@ impl Bucket {
     ///
     /// # Errors
     ///
-    /// [`BreakError`]: the operator or the reason is longer than [`Limits::label_bytes`] or
-    /// [`Limits::metadata_bytes`](crate::Limits::metadata_bytes), or the store cannot write.
+    /// [`BreakError`]: the operator is longer than [`label_bytes`](crate::Limits::label_bytes), or the reason
+    /// than [`metadata_bytes`](crate::Limits::metadata_bytes); or the store cannot write.
     ///
     /// # Cancel safety
     ///
