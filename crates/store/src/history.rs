@@ -66,7 +66,7 @@ pub enum HistoryEnd {
     Broken,
     /// Its time was over.
     Expired,
-    /// The owner was ended by a command; of an offline lock, its owner was.
+    /// The owner was ended by a command.
     Ended,
     /// The longest life of the owner was over.
     Overdue,
