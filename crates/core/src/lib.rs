@@ -37,6 +37,7 @@ mod name;
 mod outcome;
 mod refusal;
 mod snapshot;
+mod tally;
 
 pub use change::{
     AssignmentRecord, BrokenBy, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerEnd, OwnerRecord,
@@ -53,3 +54,4 @@ pub use name::{InvalidName, Name, NameBuf};
 pub use outcome::{Acquired, ClaimGrant, Effect, EndReason, Grant, LockLoss, LossReason, Outcome, OwnedLock};
 pub use refusal::{Conflict, Holder, HolderKind, Party, Refusal};
 pub use snapshot::{AssignmentView, ClaimView, LockState, OwnerView, Snapshot, SnapshotEntry, WebLockView};
+pub use tally::{Discipline, Gauges, Histogram, LossCause, RefusalCause, Totals};

@@ -55,6 +55,7 @@ pub use engine::house::options::Options;
 pub use engine::inbox::{Notice, Overflowed};
 pub use engine::key::BucketKey;
 pub use engine::memory::{BudgetExceeded, MemoryBudget, MemoryReservation};
+pub use engine::meters::{CommitReading, LabelReading, MeterReading, Meters};
 pub use engine::port::{Port, Stolen};
 pub use error::{BreakError, NotSupported, Quota, RequestError, StoreError, Unavailable};
 pub use lockhouse_core as core;

@@ -14,6 +14,15 @@ pub(crate) const FAILED_FAREWELL_TIMEOUT: Duration = Duration::from_millis(500);
 /// The time between two looks at whether the database file is in its place.
 pub(crate) const FILE_CHECK: Duration = Duration::from_millis(250);
 
+/// Bucket names with a label of their own in the metrics; all others share one.
+pub(crate) const METRIC_LABELS: usize = 100;
+
+/// Connections at once to the listener of the metrics.
+pub(crate) const METRICS_CONNECTIONS: u32 = 16;
+
+/// The id that a client gives its request, in `x-request-id`.
+pub(crate) const REQUEST_ID_BYTES: usize = 128;
+
 /// Agents of a session at once, at most.
 pub(crate) const AGENTS_PER_SESSION: usize = 1024;
 

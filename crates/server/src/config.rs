@@ -9,7 +9,7 @@ use lockhouse::{LockType, Options};
 use crate::auth::{Authority, BadSettings};
 use crate::cluster::ClusterSecret;
 use crate::settings::{
-    ClusterSettings, Lease, LimitSettings, LoadedSettings, Origin, Settings, SettingsProblem,
+    ClusterSettings, Lease, LimitSettings, LoadedSettings, MetricsSettings, Origin, Settings, SettingsProblem,
 };
 use crate::tls::{Tls, certificates};
 
@@ -37,6 +37,8 @@ pub struct Config {
     pub cluster: ClusterSettings,
     /// The bounds that operators may change.
     pub limits: LimitSettings,
+    /// What is counted for those that watch the server.
+    pub metrics: MetricsSettings,
 }
 
 impl Default for Config {
@@ -52,6 +54,7 @@ impl Default for Config {
             store_password_file: None,
             cluster: ClusterSettings::default(),
             limits: LimitSettings::default(),
+            metrics: MetricsSettings::default(),
         }
     }
 }
@@ -70,6 +73,7 @@ impl Settings {
             store_password_file: self.store_password_file.clone(),
             cluster: self.cluster.clone(),
             limits: self.limits,
+            metrics: self.metrics.clone(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::fleet::BucketPlace;
-use lockhouse::{BucketKey, House, MemoryBudget};
+use lockhouse::{BucketKey, House, MemoryBudget, Meters};
 
 use crate::cluster::Cluster;
 
@@ -18,6 +18,8 @@ pub(crate) enum Houses {
         cluster: Arc<Cluster>,
         /// The memory of the buckets in all of them.
         budget: MemoryBudget,
+        /// Where what happens in them is counted.
+        meters: Option<Meters>,
     },
 }
 
@@ -60,6 +62,14 @@ impl Houses {
         match self {
             Self::One(house) => vec![house.clone()],
             Self::Fleet { cluster, .. } => cluster.node.houses(),
+        }
+    }
+
+    /// Where what happens is counted, if anywhere.
+    pub(crate) fn meters(&self) -> Option<&Meters> {
+        match self {
+            Self::One(house) => house.meters(),
+            Self::Fleet { meters, .. } => meters.as_ref(),
         }
     }
 

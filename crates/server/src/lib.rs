@@ -35,6 +35,7 @@ mod houses;
 mod http;
 mod idempotency;
 mod limits;
+mod metrics;
 mod page;
 mod random;
 mod router;
@@ -50,11 +51,14 @@ mod websocket;
 
 pub use config::Config;
 pub use limits::{Refused, fit_open_files};
-pub use server::{AuthenticationStays, BindError, Listener, NotReloaded, Server, bind, router, serve};
+pub use server::{
+    AuthenticationStays, BindError, Listener, NotReloaded, Server, bind, bind_metrics, router, serve,
+};
 pub use settings::{
     ClientAuth, ClusterSettings, FlagValue, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange,
-    LimitSetting, LimitSettings, LimitValue, LoadedSettings, Location, NoNodeUrl, NoStore, NodeUrl, Origin,
-    PostgresUrl, Settings, SettingsProblem, Sources, StoreChoice, TlsSettings, keys, parse_duration,
+    LimitSetting, LimitSettings, LimitValue, LoadedSettings, Location, LogFormat, LogSettings,
+    MetricsSettings, NoNodeUrl, NoStore, NodeUrl, Origin, PostgresUrl, Settings, SettingsProblem, Sources,
+    StoreChoice, TlsSettings, keys, parse_duration,
 };
 pub use store::{OpenStoreError, operator_file};
 pub use tls::{Files, Tls, TlsError, fingerprint};

@@ -13,9 +13,11 @@ use lockhouse_wire::PATH;
 use serde::Serialize;
 use serde_json::json;
 use tower::{ServiceExt, service_fn};
+use tracing::Instrument;
 
 use crate::cluster::{Cluster, Forwarded, HOP};
 use crate::http::{self, Answering, ApiEntry};
+use crate::metrics;
 use crate::page;
 use crate::state::{AppState, Phase};
 use crate::tls::{ClientCertificate, Tls};
@@ -41,13 +43,14 @@ pub(crate) struct Routes(Arc<Inner>);
 struct Inner {
     state: Arc<AppState>,
     tls: Option<Tls>,
-    api: ApiEntry,
+    /// None on a listener for the metrics alone.
+    api: Option<ApiEntry>,
     others: Router,
 }
 
 impl Routes {
     pub(crate) fn new(state: Arc<AppState>) -> Self {
-        let (tls, api) = (state.config.tls.clone(), ApiEntry::new(&state));
+        let (tls, api) = (state.config.tls.clone(), Some(ApiEntry::new(&state)));
         let others = Router::new()
             .route(PATH, get(upgrade))
             .route("/healthz", get(health))
@@ -61,18 +64,33 @@ impl Routes {
         Self(Arc::new(Inner { state, tls, api, others }))
     }
 
+    /// The metrics and the health alone, for every program that reaches the listener.
+    pub(crate) fn of_metrics(state: Arc<AppState>) -> Self {
+        let others = Router::new()
+            .route(metrics::PATH, get(metrics))
+            .route("/livez", get(health))
+            .route("/readyz", get(readiness))
+            .fallback(nowhere_beside_metrics)
+            .with_state(state.clone());
+        Self(Arc::new(Inner { state, tls: None, api: None, others }))
+    }
+
     pub(crate) fn answer(&self, mut request: Request) -> Answering {
-        let inner = self.0.clone();
-        Box::pin(async move {
-            if let Some(cluster) = inner.state.houses.cluster()
-                && let Err(refusal) = take_hop(&inner.state, cluster, &mut request)
+        let (inner, id) = (self.0.clone(), http::take_request_id(request.headers_mut()));
+        let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default());
+        let answering = async move {
+            if let Some(cluster) = inner.state.houses.cluster().filter(|_| inner.api.is_some())
+                && let Err(mut refusal) = take_hop(&inner.state, cluster, &mut request)
             {
+                refusal.headers_mut().insert(http::REQUEST_ID, id);
                 return *refusal;
             }
             let uri = request.uri().clone();
             let hsts = inner.tls.as_ref().and_then(|tls| tls.hsts(request.headers()));
-            let mut response = match http::find(request.uri().path()) {
-                Some(found) => inner.api.pass(found, request).await,
+            let api = inner.api.as_ref();
+            let found = api.and_then(|api| Some((api, http::find(request.uri().path())?)));
+            let mut response = match found {
+                Some((api, found)) => api.pass(found, request).await,
                 None => match inner.others.clone().oneshot(request).await {
                     Ok(response) => response,
                     Err(never) => match never {},
@@ -85,8 +103,10 @@ impl Routes {
             if let Some(hsts) = hsts {
                 response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts);
             }
+            response.headers_mut().insert(http::REQUEST_ID, id);
             response
-        })
+        };
+        Box::pin(answering.instrument(span))
     }
 }
 
@@ -136,6 +156,15 @@ async fn nowhere(uri: Uri) -> Response {
     }
     let why = format!("nothing is here; the WebSocket endpoint is {PATH}, a demo page is at /");
     refuse(StatusCode::NOT_FOUND, why)
+}
+
+async fn metrics(State(state): State<Arc<AppState>>) -> Response {
+    let off = || refuse(StatusCode::NOT_FOUND, "nothing is counted here".to_owned());
+    metrics::answer(&state).unwrap_or_else(off)
+}
+
+async fn nowhere_beside_metrics() -> Response {
+    refuse(StatusCode::NOT_FOUND, "nothing is here but /metrics, /livez and /readyz".to_owned())
 }
 
 /// The body of `/healthz`; its members are written in this order.

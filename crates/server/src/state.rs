@@ -16,6 +16,7 @@ use crate::houses::Houses;
 use crate::http::history::turns::HistoryTurns;
 use crate::idempotency::IdempotencyStore;
 use crate::limits::{Limiter, house_options};
+use crate::metrics::meters;
 use crate::random::random_hex;
 use crate::store::Operator;
 use crate::warm_buckets::WarmBuckets;
@@ -100,7 +101,8 @@ impl AppState {
     /// Over empty lock tables, without durable state.
     pub(crate) fn empty(config: Config) -> Arc<Self> {
         let budget = MemoryBudget::new(config.limits.table_bytes());
-        let house = House::with_options(&house_options(&config.limits, &budget));
+        let meters = meters(&config.metrics);
+        let house = House::with_options(&house_options(&config.limits, &budget, meters.as_ref()));
         Self::new(config, house)
     }
 

@@ -26,6 +26,7 @@ use crate::cluster::{Cluster, ClusterSecret, NodeClient};
 use crate::config::Config;
 use crate::houses::Houses;
 use crate::limits::house_options;
+use crate::metrics::meters;
 use crate::random::random_hex;
 use crate::settings::{PostgresUrl, StoreChoice};
 
@@ -141,11 +142,13 @@ impl StoreChoice {
     async fn open_unlogged(&self, config: &Config) -> Result<(Houses, Option<DatabaseFile>), OpenStoreError> {
         let lease = Duration::from_millis(config.lease.as_millis());
         let budget = MemoryBudget::new(config.limits.table_bytes());
-        let options = house_options(&config.limits, &budget).lease(lease).store_timeout(config.store_timeout);
+        let meters = meters(&config.metrics);
+        let options = house_options(&config.limits, &budget, meters.as_ref());
+        let options = options.lease(lease).store_timeout(config.store_timeout);
         let (store, file, options): (Arc<dyn Store>, _, _) = match self {
             Self::Postgres(url) => {
                 let cluster = Arc::new(join(url, config, options).await?);
-                return Ok((Houses::Fleet { cluster, budget }, None));
+                return Ok((Houses::Fleet { cluster, budget, meters }, None));
             }
             Self::Memory { fresh: true } => return Ok((Houses::One(House::with_options(&options)), None)),
             Self::Memory { fresh: false } => {

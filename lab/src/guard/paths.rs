@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use lockhouse::remote::{Connection, connect};
 use lockhouse::store::{MemoryStore, SqliteStore};
-use lockhouse::{Agent, House, Options};
+use lockhouse::{Agent, House, Meters, Options};
 use lockhouse_server::auth::Authority;
 use lockhouse_server::{Config, Server, bind};
 use tokio::task::yield_now;
@@ -22,6 +22,8 @@ pub(super) enum HotPath {
     HandOff,
     /// A web lock over a WebSocket.
     WebsocketPair,
+    /// The same with meters, as a server has them.
+    MeteredPair,
     /// A claim over HTTP, made and released.
     HttpClaim,
     /// A claim in a house over SQLite, made and released: two commits.
@@ -43,6 +45,7 @@ impl HotPath {
             Self::StoredPair => "stored-pair",
             Self::HandOff => "hand-off",
             Self::WebsocketPair => "websocket-pair",
+            Self::MeteredPair => "metered-pair",
             Self::HttpClaim => "http-claim",
             Self::Commit => "commit",
             Self::Snapshot => "snapshot",
@@ -53,7 +56,7 @@ impl HotPath {
     pub(super) fn operations(self) -> (usize, usize) {
         match self {
             Self::Pair | Self::StoredPair | Self::HandOff => (1_000, 21_000),
-            Self::WebsocketPair => (100, 1_100),
+            Self::WebsocketPair | Self::MeteredPair => (100, 1_100),
             Self::HttpClaim | Self::Commit | Self::Snapshot => (50, 350),
         }
     }
@@ -66,8 +69,9 @@ impl HotPath {
                 Self::Pair => pairs(&House::new(), operations).await,
                 Self::StoredPair => pairs(&in_memory().await?, operations).await,
                 Self::HandOff => hand_offs(operations).await,
-                Self::WebsocketPair => pairs_over(&serving().await?, operations).await,
-                Self::HttpClaim => claims_over(&serving().await?, operations).await,
+                Self::WebsocketPair => pairs_over(&serving(in_memory().await?).await?, operations).await,
+                Self::MeteredPair => pairs_over(&serving(metered().await?).await?, operations).await,
+                Self::HttpClaim => claims_over(&serving(in_memory().await?).await?, operations).await,
                 Self::Commit => commits(operations).await,
                 Self::Snapshot => snapshots(operations).await,
             }
@@ -77,6 +81,11 @@ impl HotPath {
 
 async fn in_memory() -> Result<House> {
     Ok(House::open(Arc::new(MemoryStore::new()?), Options::new()).await?)
+}
+
+async fn metered() -> Result<House> {
+    let options = Options::new().meters(&Meters::first(1));
+    Ok(House::open(Arc::new(MemoryStore::new()?), options).await?)
 }
 
 async fn pairs(house: &House, operations: usize) -> Result<()> {
@@ -103,8 +112,8 @@ async fn hand_offs(operations: usize) -> Result<()> {
 }
 
 /// A connection to a server in this thread.
-async fn serving() -> Result<Connection> {
-    let server = Server::of(Config::default(), in_memory().await?);
+async fn serving(house: House) -> Result<Connection> {
+    let server = Server::of(Config::default(), house);
     let listener = bind("127.0.0.1:0", &Authority::default()).await?;
     let url = format!("http://{}", listener.local_addr()?);
     tokio::spawn(server.serve(listener, std::future::pending()));

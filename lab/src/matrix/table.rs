@@ -144,6 +144,9 @@ pub(super) const UNDOCUMENTED: &[Route] = &[
     open("/openapi.json"), open("/problems/forbidden"),
     Route { needs: Needs::Everywhere(&["operate"]), ..of("post", "/v1/backup", &["operate"], success(200), success(200)) }
         .secret(Some("{operator}")).body(r#"{"file":"{file}"}"#),
+    // The metrics are of all tenants: they are for operators of the default one alone, which is not that of
+    // the prepared state.
+    Route { needs: Needs::Everywhere(&["operate"]), ..of("get", "/metrics", &["operate"], refused(403, "forbidden"), success(200)) },
     // The server is of no fleet.
     of_no_fleet("get", "/v1/cluster"), of_no_fleet("post", "/v1/cluster/drain").body("{}"),
 ];

@@ -1,5 +1,6 @@
 //! The rings of tests, as one table, and how each is run.
 
+mod alerts;
 pub(crate) mod conformance;
 pub(crate) mod dist;
 mod generators;
@@ -53,6 +54,12 @@ pub(crate) const RINGS: &[Ring] = &[
         shows: "the HTTP API against its OpenAPI document, and what generators make of it",
         usual_s: Some(120),
         work: http,
+    },
+    Ring {
+        name: "alerts",
+        shows: "the alert rules, by Prometheus's own tool",
+        usual_s: Some(10),
+        work: alerts::ring,
     },
     Ring {
         name: "oracle",
@@ -119,7 +126,7 @@ pub(crate) const RINGS: &[Ring] = &[
 ];
 
 /// The rings that run no program of the product, or build it themselves.
-pub(crate) const WITHOUT_BUILD: [&str; 4] = ["dist", "lint", interleavings::NAME, SECRETS];
+pub(crate) const WITHOUT_BUILD: [&str; 5] = ["dist", "lint", "alerts", interleavings::NAME, SECRETS];
 
 /// The ring that looks at what the others left.
 pub(crate) const SECRETS: &str = "secrets";

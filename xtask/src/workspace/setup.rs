@@ -1,5 +1,5 @@
 //! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, PgBouncer,
-//! strace, valgrind, iproute2, util-linux.
+//! strace, valgrind, promtool, iproute2, util-linux.
 
 use std::fs;
 use std::path::Path;
@@ -16,12 +16,13 @@ const NODE_MAJOR: u32 = 20;
 /// Installs missing tools, or says how to.
 pub(crate) fn run(root: &Path) -> Result<()> {
     println!(
-        "── setup    Node, Chromium, PostgreSQL, PgBouncer, strace, valgrind, iproute2, util-linux, npm packages"
+        "── setup    Node, Chromium, PostgreSQL, PgBouncer, strace, valgrind, promtool, iproute2, util-linux, npm packages"
     );
     browser(root)?;
     postgres()?;
     strace()?;
     valgrind()?;
+    promtool()?;
     namespaces()
 }
 
@@ -90,6 +91,14 @@ fn valgrind() -> Result<()> {
         return Ok(());
     }
     install("valgrind", "the guard of the hot paths needs it", "valgrind")
+}
+
+/// Checks and tests the alert rules.
+fn promtool() -> Result<()> {
+    if shell::exists("promtool") {
+        return Ok(());
+    }
+    install("promtool", "the tests of the alert rules need it", "prometheus")
 }
 
 /// Makes networks and mounts of its own for a fleet whose parts fail. There are none but for Linux.

@@ -5,7 +5,9 @@ use std::hash::BuildHasher;
 use super::LockManager;
 use super::tables::deadlines::Due;
 use super::tables::table::{ArmedLease, Tenure};
-use crate::{AgentId, ClaimEnd, Effect, EndReason, Instant, LossReason, NewAgent, Now, Refusal};
+use crate::{
+    AgentId, ClaimEnd, Discipline, Effect, EndReason, Instant, LossCause, LossReason, NewAgent, Now, Refusal,
+};
 
 impl<S: BuildHasher> LockManager<S> {
     pub(super) fn join(&mut self, now: Now, agent: NewAgent<'_>) -> Result<AgentId, Refusal> {
@@ -73,8 +75,11 @@ impl<S: BuildHasher> LockManager<S> {
                 } else if self.table.parties[party.slot].owner.is_some() {
                     self.expire_owner(now, party.slot);
                 } else {
-                    let is_absent = self.is_absent(party.slot);
+                    let (is_absent, held) = (self.is_absent(party.slot), self.table.held_web_locks());
                     self.remove_all_of(party.slot);
+                    let cause = if is_absent { LossCause::NotReclaimed } else { LossCause::Lease };
+                    let lost = held - self.table.held_web_locks();
+                    self.table.tally_loss(Discipline::Web, cause, lost);
                     if is_absent {
                         return self.absence_ended();
                     }

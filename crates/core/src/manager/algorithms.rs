@@ -8,8 +8,8 @@ use super::tables::arena::KEPT;
 use super::tables::list::{ByName, NONE};
 use super::tables::table::{Extras, HeldToken, Removed, Tenure};
 use crate::{
-    Acquire, AgentId, BrokenBy, ClaimEnd, Effect, FencingToken, Grant, HoldToBreak, Holder, LockEnd,
-    LockLoss, LossReason, Mode, NewRequest, Now, Outcome, Refusal, RequestId,
+    Acquire, AgentId, BrokenBy, ClaimEnd, Discipline, Effect, FencingToken, Grant, HoldToBreak, Holder,
+    LockEnd, LockLoss, LossReason, Mode, NewRequest, Now, Outcome, Refusal, RequestId,
 };
 
 impl<S: BuildHasher> LockManager<S> {
@@ -159,6 +159,7 @@ impl<S: BuildHasher> LockManager<S> {
         let queue = &mut self.table.names[name];
         queue.queue.remove::<ByName>(&mut self.table.entries, slot);
         queue.queued -= 1;
+        self.table.tally_end_of_wait(slot);
         let grant = self.grant(now, name, slot);
         if let Tenure::Agent(party) = self.table.entries[slot].tenure() {
             self.effects.push_back(Effect::Granted { agent: self.table.party_id(party), grant });
@@ -222,6 +223,7 @@ impl<S: BuildHasher> LockManager<S> {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
         let removed = self.remove(slot);
+        self.table.tally_loss(Discipline::Web, (&reason).into(), 1);
         if self.is_absent(party) {
             return;
         }
@@ -243,10 +245,12 @@ impl<S: BuildHasher> LockManager<S> {
         let name = &mut self.table.names[name];
         name.queue.push_back::<ByName>(&mut self.table.entries, slot);
         name.queued += 1;
+        self.table.tally_wait(slot);
     }
 
     #[inline]
     pub(super) fn grant(&mut self, now: Now, name: u32, slot: u32) -> Grant {
+        self.table.tally_grant(slot);
         let token = FencingToken::new(self.next_number());
         self.hold(now, name, slot, token)
     }

@@ -10,8 +10,8 @@ use std::ops::Deref;
 use super::LockManager;
 use super::tables::table::{ArmedLease, ClaimDetails, Extras, Tenure};
 use crate::{
-    AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, FencingToken, Instant, Mode, Name, NameBuf,
-    NewClaim, Now, Outcome, Refusal, SecretSeed,
+    AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, Discipline, FencingToken, Instant,
+    LossCause, Mode, Name, NameBuf, NewClaim, Now, Outcome, Refusal, SecretSeed,
 };
 
 /// An assignment of a name to a claimant, made by a final claim. An assignment is no hold: it excludes only
@@ -96,13 +96,14 @@ impl<S: BuildHasher> LockManager<S> {
             seed: new.seed,
             metadata: new.metadata.map(Into::into),
         };
-        self.add_claim(name, &claim, expires);
+        let slot = self.add_claim(name, &claim, expires);
+        self.table.tally_grant(slot);
         self.change(Change::Claimed(claim));
         Ok(ClaimGrant { token, expires })
     }
 
-    /// A current claim of a name without a holder, until `expires` unless it is renewed.
-    pub(super) fn add_claim(&mut self, name: u32, record: &ClaimRecord, expires: Instant) {
+    /// A current claim of a name without a holder, until `expires` unless it is renewed. Returns its slot.
+    pub(super) fn add_claim(&mut self, name: u32, record: &ClaimRecord, expires: Instant) -> u32 {
         let lease = ArmedLease { length_ms: record.ttl_ms, ends: expires, armed: expires };
         let claim = ClaimDetails { claimant: record.claimant.clone(), seed: record.seed, lease };
         let claim = self.table.claims.insert(claim);
@@ -110,6 +111,7 @@ impl<S: BuildHasher> LockManager<S> {
         let entry = self.table.add_entry(record.since, name, Tenure::Ttl(claim), Mode::Exclusive, extras);
         self.hold(record.since.into(), name, entry.slot, record.token);
         self.deadlines.arm_hold(entry, Some(expires));
+        entry.slot
     }
 
     /// O(1): the armed deadline notices the renewal when it fires.
@@ -179,6 +181,9 @@ impl<S: BuildHasher> LockManager<S> {
         let entry = &self.table.entries[slot];
         let name = self.table.names[entry.name].name.clone();
         let token = entry.held_token();
+        if let Some(cause) = LossCause::of_claim(&reason) {
+            self.table.tally_loss(Discipline::Claim, cause, 1);
+        }
         self.remove(slot);
         self.change(Change::Unclaimed { name, token, reason, at: now.tick() });
     }

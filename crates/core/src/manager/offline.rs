@@ -9,8 +9,8 @@ use super::tables::list::{ByName, ByParty};
 use super::tables::table::{Extras, HeldToken, Tenure};
 use super::views::HOLDERS_LOOKED_AT;
 use crate::{
-    Acquired, Change, Conflict, FencingToken, GrantToUndo, Instant, LockEnd, LockRecord, Mode, Name,
-    NewLocks, Now, OwnedLock, OwnerId, Refusal, Unlock, VoidLocks,
+    Acquired, Change, Conflict, Discipline, FencingToken, GrantToUndo, Instant, LockEnd, LockRecord,
+    LossCause, Mode, Name, NewLocks, Now, OwnedLock, OwnerId, Refusal, Unlock, VoidLocks,
 };
 
 /// The need of one name of a command.
@@ -85,6 +85,9 @@ impl<S: BuildHasher> LockManager<S> {
         let entry = &self.table.entries[slot];
         let name = self.table.names[entry.name].name.clone();
         let (owner, token) = (self.table.owner(party).id, entry.held_token());
+        if let Some(cause) = LossCause::of_lock(&reason) {
+            self.table.tally_loss(Discipline::Offline, cause, 1);
+        }
         self.remove(slot);
         self.change(Change::Unlocked { name, owner, token, reason, at: now.tick() });
     }

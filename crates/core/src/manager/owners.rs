@@ -7,7 +7,10 @@ use super::LockManager;
 use super::tables::list::ByParty;
 use super::tables::table::OwnerDetails;
 use super::tables::void::VoidList;
-use crate::{Change, Instant, NameBuf, NewOwner, Now, OwnerEnd, OwnerId, OwnerRecord, Refusal, VoidLocks};
+use crate::{
+    Change, Discipline, Instant, LossCause, NameBuf, NewOwner, Now, OwnerEnd, OwnerId, OwnerRecord, Refusal,
+    VoidLocks,
+};
 
 impl<S: BuildHasher> LockManager<S> {
     pub(super) fn open_owner(&mut self, now: Now, new: &NewOwner<'_>) -> Result<OwnerId, Refusal> {
@@ -86,6 +89,10 @@ impl<S: BuildHasher> LockManager<S> {
     /// processed. More locks than fit into one commit become void.
     fn finish_owner(&mut self, now: Now, party: u32, reason: OwnerEnd) {
         let (owner, at) = (self.table.owner(party).id, now.tick());
+        if let Some(cause) = LossCause::of_owner(reason) {
+            let count = self.table.locks_of_owner(party) as usize;
+            self.table.tally_loss(Discipline::Offline, cause, count);
+        }
         if self.table.parties[party].count as usize > self.limits.locks_ended_at_once {
             self.end_owner_in_parts(party, reason);
             return self.change(Change::LocksVoided { owner, which: VoidLocks::OfEnded(reason), at });

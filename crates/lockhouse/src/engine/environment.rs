@@ -11,6 +11,7 @@ use crate::engine::clock::Clock;
 use crate::engine::commit::slot_lease::SlotLease;
 use crate::engine::commit::store_state::StoreStatus;
 use crate::engine::memory::{MemoryBudget, MemoryReservation};
+use crate::engine::meters::Meters;
 use crate::engine::ticket::Tickets;
 use crate::error::StoreError;
 use crate::keyed_hash::KeyedHash;
@@ -40,6 +41,8 @@ pub(crate) struct Bounds {
     pub(crate) memory: Option<MemoryBudget>,
     /// Whether large steps block their worker thread in place.
     pub(crate) block_in_place: bool,
+    /// What happens is counted there, if anywhere.
+    pub(crate) meters: Option<Meters>,
 }
 
 impl Environment {

@@ -47,6 +47,8 @@ struct InboxState {
     /// Whether a reclaim was refused, of which the client may not have heard yet.
     refused_reclaim: bool,
     overflowed: bool,
+    /// Whether an agent of the port has ended as its lease was over.
+    lease_ended: bool,
     waker: Option<Waker>,
 }
 
@@ -75,7 +77,9 @@ impl Inbox {
                 self.state.lock().agents.insert(*agent);
             }
             Notice::Effect(Effect::AgentEnded { agent, .. }) => {
-                self.state.lock().agents.remove(agent);
+                let mut inbox = self.state.lock();
+                inbox.agents.remove(agent);
+                inbox.lease_ended = true;
             }
             _ => {}
         }
@@ -113,6 +117,11 @@ impl Inbox {
             Poll::Pending
         })
         .await;
+    }
+
+    /// Whether an agent of the port has ended as its lease was over.
+    pub(crate) fn lease_has_ended(&self) -> bool {
+        self.state.lock().lease_ended
     }
 
     /// The agents that have joined and not ended, of which the inbox knows nothing any more.

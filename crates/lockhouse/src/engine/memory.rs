@@ -66,6 +66,17 @@ impl MemoryBudget {
         MemoryReservation { budget: self.clone(), tenant: tenant.into(), bytes: 0 }
     }
 
+    /// How many bytes all tenants have together, and the one of them that has most. O(tenants).
+    pub fn taken_by_all(&self) -> (usize, usize) {
+        let of = self.0.of.lock();
+        of.values().fold((0, 0), |(all, most), bytes| (all + bytes, most.max(*bytes)))
+    }
+
+    /// How many bytes each tenant may have.
+    pub fn each(&self) -> usize {
+        self.0.each.load(Ordering::Relaxed)
+    }
+
     /// How many bytes that tenant has in all its reservations, in whole chunks.
     pub fn taken(&self, tenant: &str) -> usize {
         self.0.of.lock().get(tenant).copied().unwrap_or_default()

@@ -10,6 +10,7 @@ pub(crate) mod house;
 pub(crate) mod inbox;
 pub(crate) mod key;
 pub(crate) mod memory;
+pub(crate) mod meters;
 pub(crate) mod port;
 pub(crate) mod recovery;
 pub(crate) mod sync;

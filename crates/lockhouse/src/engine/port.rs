@@ -139,8 +139,12 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        let agents = self.inbox.take_agents();
+        let (agents, lease_ended) = (self.inbox.take_agents(), self.inbox.lease_has_ended());
         for agent in agents {
+            if lease_ended {
+                // They end with the one that bears the lease of all.
+                self.bucket.0.with(|state| state.agent_falls_silent(agent));
+            }
             self.submit(0, Command::End { agent });
         }
     }

@@ -20,6 +20,7 @@ use super::problem::{Code, Problem, advise_with_key, is_refusal_of_all};
 use super::request::body::{buffer_request, nothing_expected};
 use super::request::headers::IDEMPOTENCY_KEY_HEADER;
 use super::request::parameters::Parameters;
+use super::request::request_id::REQUEST_ID;
 use super::route::{Needs, Route};
 use super::routes::RouteMatch;
 use super::{access, idempotency};
@@ -158,8 +159,8 @@ fn cors(state: &Arc<AppState>) -> CorsLayer {
     };
     let sent: [HeaderName; 4] =
         [access::KEY, header::AUTHORIZATION, header::CONTENT_TYPE, IDEMPOTENCY_KEY_HEADER];
-    let seen: [HeaderName; 4] =
-        [header::LOCATION, header::RETRY_AFTER, header::WWW_AUTHENTICATE, idempotency::REPLAYED];
+    let seen =
+        [header::LOCATION, header::RETRY_AFTER, header::WWW_AUTHENTICATE, idempotency::REPLAYED, REQUEST_ID];
     CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(is_allowed))
         .allow_methods([Method::GET, Method::POST, Method::DELETE])

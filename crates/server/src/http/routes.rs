@@ -12,7 +12,7 @@ use matchit::{Params, Router};
 
 use super::problem::{self, Code, Problem};
 use super::route::{Answering, Needs, PathParameters, Route};
-use super::{assignments, backup, claims, cluster, document, history, holds, locks, owners, query};
+use super::{assignments, backup, claims, cluster, document, history, holds, locks, metrics, owners, query};
 use crate::settings::Permission;
 use crate::state::AppState;
 
@@ -65,9 +65,10 @@ use Permission::{Claim, Offline, Operate, Query};
 
 /// Routes with the same path stand together.
 #[rustfmt::skip]
-static ROUTES: [Route; 23] = [
+static ROUTES: [Route; 24] = [
     route!(GET "/openapi.json", Nothing, document),
     route!(GET "/problems/{code}", Nothing, problem::explain),
+    route!(GET "/metrics", Everywhere(Operate), metrics::show),
     secret!(POST "/v1/backup", Everywhere(Operate), backup::backup),
     route!(GET "/v1/cluster", Everywhere(Operate), cluster::show),
     route!(POST "/v1/cluster/drain", Everywhere(Operate), cluster::drain),

@@ -1,6 +1,6 @@
 //! The bounds of the lock tables and of a session that follow from what operators set.
 
-use lockhouse::{Limits, MemoryBudget, Options};
+use lockhouse::{Limits, MemoryBudget, Meters, Options};
 use lockhouse_wire::{FRAME_BYTES, WireLimits};
 
 use crate::bounds::REQUESTS_PER_AGENT;
@@ -23,9 +23,15 @@ pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
     }
 }
 
-/// The options of a house with those bounds, which shares the memory with others that have the same budget.
-pub(crate) fn house_options(settings: &LimitSettings, budget: &MemoryBudget) -> Options {
-    Options::new().limits(bucket_limits(settings)).block_in_place(true).memory_budget(budget)
+/// The options of a house with those bounds, which shares the memory with others that have the same budget,
+/// and is counted together with those that have the same meters.
+pub(crate) fn house_options(
+    settings: &LimitSettings,
+    budget: &MemoryBudget,
+    meters: Option<&Meters>,
+) -> Options {
+    let options = Options::new().limits(bucket_limits(settings)).block_in_place(true).memory_budget(budget);
+    meters.map_or(options.clone(), |meters| options.meters(meters))
 }
 
 /// The limits that `welcome` announces.

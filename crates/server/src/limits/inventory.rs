@@ -38,8 +38,17 @@ fn settings() -> Vec<String> {
 type Constant = (&'static str, String, &'static str, &'static str);
 
 fn constants() -> Vec<Constant> {
-    [of_tables(), of_frames(), of_sessions(), of_reading(), of_http(), of_audit_and_answers(), of_nodes()]
-        .concat()
+    [
+        of_tables(),
+        of_frames(),
+        of_sessions(),
+        of_reading(),
+        of_http(),
+        of_audit_and_answers(),
+        of_watching(),
+        of_nodes(),
+    ]
+    .concat()
 }
 
 fn bytes(count: usize) -> String {
@@ -384,6 +393,29 @@ fn of_audit_and_answers() -> Vec<Constant> {
             HISTORY_AT_ONCE.to_string(),
             "calls about the history that look at the store at once, each of another tenant",
             "the others wait, `store_timeout` at most; then status 503 `overloaded`",
+        ),
+    ]
+}
+
+fn of_watching() -> Vec<Constant> {
+    vec![
+        (
+            "REQUEST_ID_BYTES",
+            bytes(REQUEST_ID_BYTES),
+            "the id that a client gives its request, in `x-request-id`",
+            "the server makes one",
+        ),
+        (
+            "METRIC_LABELS",
+            METRIC_LABELS.to_string(),
+            "bucket names with a label of their own in the metrics",
+            "share the label `other`",
+        ),
+        (
+            "METRICS_CONNECTIONS",
+            METRICS_CONNECTIONS.to_string(),
+            "connections at once to the listener of the metrics",
+            "status 503 `overloaded`, and closed",
         ),
     ]
 }

@@ -87,6 +87,24 @@ impl From<TcpListener> for Listener {
 ///
 /// [`BindError`].
 pub async fn bind(listen: &str, authority: &Authority) -> Result<Listener, BindError> {
+    let addresses = addresses(listen).await?;
+    if authority.is_open() && addresses.iter().any(|address| !address.ip().is_loopback()) {
+        return Err(BindError::NotLoopback(listen.to_owned()));
+    }
+    bind_each(listen, addresses).await
+}
+
+/// As [`bind`], of any addresses, for [`serve_metrics`](crate::Server::serve_metrics).
+///
+/// # Errors
+///
+/// [`BindError`].
+pub async fn bind_metrics(listen: &str) -> Result<Listener, BindError> {
+    bind_each(listen, addresses(listen).await?).await
+}
+
+/// Each address of the host once.
+async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, BindError> {
     let mut addresses: Vec<SocketAddr> = match lookup_host(listen).await {
         Ok(addresses) => addresses.collect(),
         Err(_) => return Err(BindError::NoAddress(listen.to_owned())),
@@ -94,9 +112,10 @@ pub async fn bind(listen: &str, authority: &Authority) -> Result<Listener, BindE
     addresses.extend(loopbacks(listen));
     let mut seen = HashSet::new();
     addresses.retain(|address| seen.insert(*address));
-    if authority.is_open() && addresses.iter().any(|address| !address.ip().is_loopback()) {
-        return Err(BindError::NotLoopback(listen.to_owned()));
-    }
+    Ok(addresses)
+}
+
+async fn bind_each(listen: &str, addresses: Vec<SocketAddr>) -> Result<Listener, BindError> {
     let refused = |error| BindError::Refused(listen.to_owned(), error);
     let (mut sockets, mut missing) = (Vec::<TcpListener>::new(), None);
     for mut address in addresses {

@@ -12,7 +12,7 @@ use lockhouse::{House, StoreState};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::accept::accept_until;
+use super::accept::{Entrance, accept_until};
 use super::bind::{BindError, Listener};
 use super::drain::drain;
 use crate::bounds::{FAILED_FAREWELL_TIMEOUT, FAREWELL_TIMEOUT};
@@ -105,7 +105,9 @@ impl Server {
             }
         }
         let stop = CancellationToken::new();
-        let accepting = join_all(listener.sockets().map(|socket| accept_until(state, socket, stop.clone())));
+        let entrance = Entrance::of_clients(state);
+        let accepting = listener.sockets().map(|socket| accept_until(&entrance, socket, stop.clone()));
+        let accepting = join_all(accepting);
         let living = async {
             let end = tokio::select! {
                 () = shutdown => End::Store(self.stop().await),
@@ -143,6 +145,18 @@ impl Server {
             End::Store(_) => Ok(()),
             End::Node(why) => Err(io::Error::other(why)),
         }
+    }
+
+    /// Serves `/metrics`, `/livez` and `/readyz` for every program that reaches that listener, without
+    /// authentication and TLS, beside [`serve`](Self::serve).
+    ///
+    /// # Cancel safety
+    ///
+    /// Connections end with it.
+    pub async fn serve_metrics(&self, listener: Listener) {
+        let (entrance, stop) = (Entrance::of_metrics(&self.state), CancellationToken::new());
+        let _stops = stop.clone().drop_guard();
+        join_all(listener.sockets().map(|socket| accept_until(&entrance, socket, stop.clone()))).await;
     }
 
     /// The end of a server whose [routes](router) another HTTP server serves: stops granting, waits until

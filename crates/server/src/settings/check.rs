@@ -45,6 +45,7 @@ impl Settings {
         }
         self.tls.check(&mut wrong);
         self.cluster.check(self, &mut wrong);
+        self.metrics.check(&mut wrong);
         if !self.auth.certificates.is_empty() && self.tls.client_ca.is_none() {
             wrong(
                 "auth.certificates",

@@ -3,12 +3,14 @@
 use std::sync::LazyLock;
 
 use super::key::Key;
-use super::sections::{auth, cluster, limits, tls};
+use super::sections::{auth, cluster, limits, log, metrics, tls};
 
 /// Every key that there is, in the order in which they are shown.
 pub fn keys() -> &'static [Key] {
     static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-        [server_keys(), tls::keys(), cluster::keys(), auth::keys(), limits::keys()].concat()
+        let sections =
+            [tls::keys(), cluster::keys(), auth::keys(), limits::keys(), metrics::keys(), log::keys()];
+        [server_keys(), sections.concat()].concat()
     });
     &KEYS
 }

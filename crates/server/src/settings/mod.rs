@@ -31,6 +31,8 @@ pub(crate) use self::sections::auth::Permission;
 pub use self::sections::cluster::{ClusterSettings, NoNodeUrl, NodeUrl};
 pub use self::sections::lease::{Lease, LeaseOutOfRange};
 pub use self::sections::limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue};
+pub use self::sections::log::{LogFormat, LogSettings};
+pub use self::sections::metrics::MetricsSettings;
 pub use self::sections::origin::{InvalidOrigin, Origin};
 pub use self::sections::store::{NoStore, PostgresUrl, StoreChoice};
 pub use self::sections::text::parse_duration;

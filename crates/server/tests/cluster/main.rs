@@ -5,7 +5,10 @@
 mod bad_input;
 #[path = "../certificates/mod.rs"]
 mod certificates;
+#[path = "../exposition/mod.rs"]
+mod exposition;
 mod fleet;
+mod metrics;
 mod moves;
 #[path = "../../../../tests/support/postgres.rs"]
 mod postgres;

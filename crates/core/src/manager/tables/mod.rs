@@ -7,5 +7,6 @@ pub(super) mod held;
 pub(super) mod list;
 pub(super) mod seeds;
 pub(super) mod table;
+mod tally;
 pub(super) mod void;
 pub(super) mod weights;

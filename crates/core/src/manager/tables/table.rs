@@ -19,6 +19,7 @@ use super::arena::{Arena, KEPT};
 use super::held::HeldCounts;
 use super::list::{ByName, ByParty, List, ListLink, NONE};
 use super::seeds::OwnerSeeds;
+use super::tally::TableTally;
 use super::void::VoidList;
 use crate::{AgentId, FencingToken, Instant, Mode, Name, NameBuf, OwnerId, RequestId, SecretSeed};
 use hashbrown::HashTable;
@@ -199,6 +200,8 @@ pub(crate) struct LockTable<S> {
     held: HeldCounts,
     /// How many locks are void.
     pub(crate) void_locks: usize,
+    /// What has happened, if that is counted.
+    pub(crate) tally: Option<Box<TableTally>>,
     last_serial: u64,
 }
 
@@ -218,6 +221,7 @@ impl<S: BuildHasher> LockTable<S> {
             owned: HashTable::new(),
             held: HeldCounts::default(),
             void_locks: 0,
+            tally: None,
             last_serial: 0,
         }
     }
@@ -389,6 +393,7 @@ impl<S: BuildHasher> LockTable<S> {
 
     #[inline]
     fn drop_entry(&mut self, slot: u32) -> Removed {
+        self.tally_end(slot);
         let entry = self.entries.remove(slot);
         let mut armed = None;
         if entry.extras != NONE {
@@ -475,6 +480,16 @@ impl<S: BuildHasher> LockTable<S> {
             }
         }
         held
+    }
+
+    /// As [`held`](Self::held), without a check.
+    pub(crate) fn held_web_locks(&self) -> usize {
+        self.held.all
+    }
+
+    /// How many offline locks there are, with void ones.
+    pub(super) fn owned_entries(&self) -> usize {
+        self.owned.len()
     }
 
     pub(crate) fn agents(&self) -> usize {

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use foldhash::fast::RandomState;
 use lockhouse_core::{
     Acquire, AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Refusal, RequestId,
-    RequestStatus, WebLockView,
+    RequestStatus, Totals, WebLockView,
 };
 use lockhouse_store::{HeldList, HeldWebLock, Scope, Write};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -25,6 +25,7 @@ use crate::engine::environment::Environment;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::key::BucketKey;
 use crate::engine::memory::MemoryReservation;
+use crate::engine::meters::{BucketReading, Metered};
 use crate::engine::sync::Mutex;
 use crate::engine::ticket::Tickets;
 use crate::engine::waiters::Wait;
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     scope: Arc<Scope>,
     pub(crate) environment: Arc<Environment>,
     house: Arc<dyn Host>,
+    /// Its entry among the meters, if what happens is counted.
+    metered: Option<Metered>,
     state: Mutex<State>,
 }
 
@@ -92,19 +95,23 @@ impl Shared {
         key: BucketKey,
         environment: Arc<Environment>,
         house: Arc<dyn Host>,
-        manager: LockManager<RandomState>,
+        mut manager: LockManager<RandomState>,
         absence: Option<Box<Absence>>,
         facts: usize,
         is_known: bool,
     ) -> Self {
         let memory = environment.reservation_of(key.tenant());
+        let metered = environment.bounds.meters.as_ref().map(|meters| meters.enter(&key.bucket));
+        if metered.is_some() {
+            manager.start_tally();
+        }
         let durability = match environment.store {
             Some(_) => Durability::durable(is_known),
             None => Durability::Volatile,
         };
         let state = State::new(manager, absence, memory, durability, facts);
         let scope = Arc::new(key.scope());
-        Self { key, scope, environment, house, state: Mutex::new(state) }
+        Self { key, scope, environment, house, metered, state: Mutex::new(state) }
     }
 
     pub(crate) fn key(&self) -> &BucketKey {
@@ -483,6 +490,25 @@ impl Shared {
         self.environment.secret_key().ok().map(|key| SessionHash::of(key, secret))
     }
 
+    /// Its entry among the meters, if what happens is counted.
+    pub(crate) fn metered(&self) -> Option<&Metered> {
+        self.metered.as_ref()
+    }
+
+    /// What there is, and in `totals` what has happened. O(1).
+    pub(crate) fn read_meters(&self, totals: &mut Totals) -> BucketReading {
+        let state = self.state.lock();
+        let manager = state.manager();
+        let (gauges, is_recovering) = (manager.gauges(), manager.takes_reclaims());
+        if let Some(counted) = manager.totals() {
+            *totals = *counted;
+        }
+        drop(state);
+        let now_ms = self.environment.clock.now().as_millis();
+        let waits_ms = |since: Instant| now_ms.saturating_sub(since.as_millis());
+        BucketReading { gauges, longest_wait_ms: gauges.waits_since.map_or(0, waits_ms), is_recovering }
+    }
+
     /// How many requests and locks there are.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().manager().len()
@@ -514,6 +540,9 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut();
+        if let (Some(metered), Some(totals)) = (&self.metered, state.manager().totals()) {
+            metered.leave(totals);
+        }
         let last_token = state.last_token();
         let forgotten = state.is_to_be_dropped().then(|| self.scope.clone());
         self.house.forget(self, last_token, forgotten);

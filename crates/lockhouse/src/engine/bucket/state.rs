@@ -114,9 +114,12 @@ impl State {
         let checked = self.check_command(&command);
         let reserved = checked.and_then(|()| self.reserve_memory(|manager| most_bytes(manager, &command)));
         if let Err(refusal) = reserved {
-            return Outcome::Refused(refusal);
+            let outcome = Outcome::Refused(refusal);
+            self.manager.tally_command(&command, &outcome);
+            return outcome;
         }
         let outcome = self.manager.handle(now, command);
+        self.manager.tally_command(&command, &outcome);
         self.deliver_effects();
         if let Command::Request(NewRequest { name, .. }) = command {
             self.note_request(name, &outcome);
@@ -132,14 +135,29 @@ impl State {
         if self.absence.is_some() {
             self.hold_what_is_listed_under(&[request.name]);
         }
-        self.check_request(request.agent, request.name, request.acquire == Acquire::Steal)?;
-        self.reserve_memory(|_| request.most_bytes())?;
+        if let Err(refusal) =
+            self.check_request(request.agent, request.name, request.acquire == Acquire::Steal)
+        {
+            return self.refused(refusal);
+        }
+        if let Err(refusal) = self.reserve_memory(|_| request.most_bytes()) {
+            return self.refused(refusal);
+        }
         let outcome = self.manager.request_a_lock(now, request);
+        self.manager.tally_request(&outcome);
         // Also of a request that is refused: a void lock may have ended for it.
         self.deliver_effects();
         let outcome = outcome?;
         self.note_request(request.name, &outcome);
         Ok(outcome)
+    }
+
+    /// Counts a request that its manager never sees.
+    #[cold]
+    fn refused(&mut self, refusal: Refusal) -> Result<Outcome, Refusal> {
+        let refused = Err(refusal);
+        self.manager.tally_request(&refused);
+        refused
     }
 
     /// The locks that are listed under that name are held from now on.
@@ -173,9 +191,11 @@ impl State {
 
     /// The client of that former session has reclaimed all that it still holds.
     pub(crate) fn has_reclaimed(&mut self, now: Now, session: SessionHash) {
+        if self.absence.is_none() {
+            return;
+        }
+        let now = self.stamp(now).tick();
         let Some(absence) = &mut self.absence else { return };
-        let now = self.latest.max(now.tick());
-        self.latest = now;
         self.changes.is_due = true;
         for token in absence.take_session(session) {
             self.manager.give_up_absent(now, token);
@@ -327,6 +347,7 @@ impl State {
     #[inline]
     pub(super) fn stamp(&mut self, now: Now) -> Now {
         self.latest = self.latest.max(now.tick());
+        self.manager.set_tally_time(self.latest);
         now.not_before(self.latest)
     }
 
@@ -394,6 +415,11 @@ impl State {
     /// Whether there is something that the bucket must not be forgotten for.
     pub(super) fn is_needed(&self) -> bool {
         self.retention.has_facts() || self.manager.takes_reclaims()
+    }
+
+    /// The agent is about to end as its session was silent for its lease.
+    pub(crate) fn agent_falls_silent(&mut self, agent: AgentId) {
+        self.manager.tally_silent(agent);
     }
 
     /// The agent is about to end: its requests have no waiters or listeners any more.

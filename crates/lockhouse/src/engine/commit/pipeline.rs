@@ -323,12 +323,16 @@ impl Pipeline {
         let over = loop {
             match self.next(&mut delay).await {
                 Ok(batch) => {
-                    let start = Instant::now();
+                    let (start, writes) = (Instant::now(), batch.writes.len());
                     if let Err(over) = self.commit(&mut next_seq, batch.writes).await {
                         break over;
                     }
                     let others = self.unsent.load(Ordering::Acquire).max(0).cast_unsigned();
-                    delay.has_committed(batch.commands, others, start.elapsed());
+                    let length = start.elapsed();
+                    delay.has_committed(batch.commands, others, length);
+                    if let Some(meters) = &self.status.meters {
+                        meters.note_commit(writes, length);
+                    }
                     batch.buckets.iter().for_each(Shared::committed);
                 }
                 Err(stop) => break self.finish(&mut next_seq, stop).await,

@@ -7,6 +7,7 @@ use lockhouse_store::Fatal;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
+use crate::engine::meters::Meters;
 use crate::engine::sync::AtomicU64;
 use crate::error::StoreError;
 use crate::loss::Loss;
@@ -69,16 +70,19 @@ pub(crate) struct StoreStatus {
     longest_lease_ms: AtomicU64,
     /// How long an answer of the store is waited for.
     pub(crate) timeout: Duration,
+    /// Commits are counted there, if anywhere.
+    pub(crate) meters: Option<Meters>,
 }
 
 impl StoreStatus {
-    pub(crate) fn new(timeout: Duration) -> Self {
+    pub(crate) fn new(timeout: Duration, meters: Option<Meters>) -> Self {
         Self {
             state: watch::Sender::new(StoreState::Serving),
             away: Notify::new(),
             ended: watch::Sender::new(false),
             longest_lease_ms: AtomicU64::new(0),
             timeout,
+            meters,
         }
     }
 

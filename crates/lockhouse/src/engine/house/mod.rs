@@ -1,6 +1,7 @@
 //! The house: all buckets of one process.
 
 pub(crate) mod inner;
+mod metering;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod registry;
@@ -21,6 +22,7 @@ use crate::engine::house::options::Options;
 use crate::engine::house::registry::Marks;
 use crate::engine::key::BucketKey;
 use crate::engine::memory::MemoryBudget;
+use crate::engine::meters::Meters;
 
 /// All buckets of one process. Cheap to clone; every clone is the same house.
 ///
@@ -104,6 +106,11 @@ impl House {
     /// The memory that the buckets of each tenant take, where that has a [bound](Options::memory_budget).
     pub fn memory_budget(&self) -> Option<&MemoryBudget> {
         self.inner.environment.bounds.memory.as_ref()
+    }
+
+    /// Where what happens in the house is counted, if [anywhere](Options::meters).
+    pub fn meters(&self) -> Option<&Meters> {
+        self.inner.environment.bounds.meters.as_ref()
     }
 
     /// How many buckets of that [tenant](BucketKey::tenant) are in use.

@@ -212,7 +212,7 @@ impl House {
         if marks.floor() > opened.token_floor || mark_rows != marks.len() {
             first_writes.push(Write::MarksReplaced { marks: marks.all() });
         }
-        let status = Arc::new(StoreStatus::new(options.store_timeout));
+        let status = Arc::new(StoreStatus::new(options.store_timeout, options.bounds.meters.clone()));
         let pipeline = Arc::new(Pipeline::new(store, slot, opened.epoch, writer, status.clone()));
         let tickets = Tickets::new(opened.key.as_bytes(), opened.epoch, opened.tickets_since);
         let tickets = (!options.reclaims_nothing).then_some(tickets);

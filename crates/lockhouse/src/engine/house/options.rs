@@ -7,6 +7,7 @@ use lockhouse_core::{FencingToken, Limits};
 use crate::engine::clock::{Clock, ManualClock};
 use crate::engine::environment::Bounds;
 use crate::engine::memory::MemoryBudget;
+use crate::engine::meters::Meters;
 use crate::whole_millis::whole_millis;
 
 /// How a house is to be opened.
@@ -80,6 +81,12 @@ impl Options {
     /// ```
     pub fn memory_budget(mut self, budget: &MemoryBudget) -> Self {
         self.bounds.memory = Some(budget.clone());
+        self
+    }
+
+    /// Counts what happens in the house there. Without meters nothing is counted.
+    pub fn meters(mut self, meters: &Meters) -> Self {
+        self.bounds.meters = Some(meters.clone());
         self
     }
 

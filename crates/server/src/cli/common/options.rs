@@ -84,6 +84,16 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "DURATION")]
     drain: Option<String>,
 
+    /// Serve /metrics, /livez and /readyz at this address, to every program that reaches it, without TLS;
+    /// port 0 means any free port [env: LOCKHOUSE_METRICS_LISTEN]
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics_listen: Option<String>,
+
+    /// How lines of the log are written: text, or json with an object a line [default: text]
+    /// [env: LOCKHOUSE_LOG_FORMAT]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+
     /// Speak TLS with the certificate in this PEM file; the chain up to its CA may follow it
     /// [env: LOCKHOUSE_TLS_CERT]
     #[arg(long, value_name = "FILE")]
@@ -121,6 +131,8 @@ impl SettingsArgs {
             ("cluster.slot_lease", self.slot_lease),
             ("store_timeout", self.store_timeout),
             ("drain", self.drain),
+            ("metrics.listen", self.metrics_listen),
+            ("log.format", self.log_format),
             ("tls.cert", self.tls_cert),
             ("tls.key", self.tls_key),
             ("tls.self_signed", self.tls_self_signed),

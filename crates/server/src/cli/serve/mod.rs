@@ -1,24 +1,20 @@
 //! `lockhouse serve`
 
+mod log;
 mod reload;
 mod signals;
 
-use std::env;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
 use lockhouse_server::{
     BindError, Config, Files, Listener, LoadedSettings, NodeUrl, OpenStoreError, Server, SettingsProblem,
-    Sources, StoreChoice, Tls, TlsError, bind, fingerprint, fit_open_files,
+    Sources, StoreChoice, Tls, TlsError, bind, bind_metrics, fingerprint, fit_open_files,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing::{Level, Metadata};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::filter_fn;
-use tracing_subscriber::prelude::*;
 
 use self::reload::Reload;
 use self::signals::{Hangup, StopSignals};
@@ -58,8 +54,8 @@ Exit codes:
      is gone
    2 the settings make no sense, or a file with a certificate or a key cannot be used
 
-Logs go to stderr. RUST_LOG=lockhouse_server=debug shows every session. Lines of other libraries
-are shown from level info on.")]
+Logs go to stderr. RUST_LOG has their levels, such as warn, or info,lockhouse_server=debug to see
+every session too; docs/metrics.md says more. Lines of other libraries are shown from level info on.")]
 pub(super) struct Serve {
     #[command(flatten)]
     options: SettingsArgs,
@@ -67,27 +63,12 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self: Box<Self>) -> ExitCode {
-        let levels = env::var_os(EnvFilter::DEFAULT_ENV).unwrap_or_default();
-        let levels = levels.to_string_lossy();
-        let filter = match EnvFilter::try_new(if levels.is_empty() { "info" } else { &levels }) {
-            Ok(filter) => filter,
-            Err(error) => {
-                complain(format_args!("RUST_LOG is {levels:?}, but must be levels of logs: {error}"));
-                return ExitCode::from(USAGE);
-            }
-        };
-        let color = io::stderr().is_terminal();
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_ansi(color)
-            // Where stderr is gone, a log line about that would panic, and nothing would be drained.
-            .log_internal_errors(false)
-            .with_writer(io::stderr)
-            .finish()
-            .with(filter_fn(holds_no_secret))
-            .init();
         let sources = self.options.sources();
         let Some(loaded) = load(&sources) else { return ExitCode::from(USAGE) };
+        if let Err(why) = log::begin(loaded.settings.log.format) {
+            complain(why);
+            return ExitCode::from(USAGE);
+        }
         for (name, meant) in sources.misspelt() {
             tracing::warn!("the variable {name} is unknown; is {meant} meant?");
         }
@@ -109,13 +90,6 @@ impl Serve {
     }
 }
 
-/// Libraries below this program log in detail what they send and receive, such as the frames of a WebSocket;
-/// this program does not.
-fn holds_no_secret(line: &Metadata<'_>) -> bool {
-    let is_ours = line.target().starts_with("lockhouse") || line.target() == "audit";
-    is_ours || *line.level() <= Level::INFO
-}
-
 async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     // Signals are taken before the server is announced, so that none can end it the hard way.
     let hangup = Hangup::at_start();
@@ -133,6 +107,10 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     let authority = loaded.authority().map_err(|wrong| with_others(Error::Settings(vec![wrong])))?;
     let tls = Tls::load(&settings.tls).map_err(|wrong| with_others(wrong.into()))?;
     let listener = bind(&settings.listen, &authority).await?;
+    let metrics = match &settings.metrics.listen {
+        Some(listen) => Some(bind_metrics(listen).await.map_err(Error::Metrics)?),
+        None => None,
+    };
     let limits = fit_open_files(settings.limits, settings.is_of_fleet());
     let mut config = Config { authority, tls: tls.clone(), limits, ..settings.config() };
     if config.cluster.advertise.is_none() {
@@ -152,7 +130,7 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         tracing::info!("the database file is {}", path.display());
     }
-    announce(&listener, &tls, settings.tls.self_signed.is_some())?;
+    announce(&listener, metrics.as_ref(), &tls, settings.tls.self_signed.is_some())?;
     let reload = Reload { sources, started: loaded, server: server.clone(), tls };
     let reload = async {
         reload.run(hangups, hangup).await;
@@ -160,9 +138,17 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
         stop.cancel();
         std::future::pending().await
     };
+    let watched = server.clone();
+    let metrics = async {
+        if let Some(metrics) = metrics {
+            watched.serve_metrics(metrics).await;
+        }
+        std::future::pending().await
+    };
     tokio::select! {
         served = server.serve(listener, stop.cancelled()) => Ok(served?),
         never = reload => never,
+        never = metrics => never,
         () = now.cancelled() => {
             complain("stopped at once by a second signal: what waits for the end of the drain is given up");
             Ok(())
@@ -174,6 +160,8 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
 enum Error {
     #[error(transparent)]
     Bind(#[from] BindError),
+    #[error("metrics.listen: {0}")]
+    Metrics(BindError),
     #[error(transparent)]
     Store(#[from] OpenStoreError),
     #[error(transparent)]
@@ -192,19 +180,31 @@ impl Error {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_))
+            | Self::Metrics(BindError::NotLoopback(_) | BindError::NoAddress(_))
             | Self::Tls(_)
             | Self::Settings(_)
             | Self::Store(OpenStoreError::Cluster(_)) => USAGE,
-            Self::Bind(BindError::Refused(..)) | Self::Store(_) | Self::Io(_) => FAILURE,
+            Self::Bind(BindError::Refused(..))
+            | Self::Metrics(BindError::Refused(..))
+            | Self::Store(_)
+            | Self::Io(_) => FAILURE,
         }
     }
 }
 
-fn announce(listener: &Listener, tls: &Option<Tls>, is_self_signed: bool) -> io::Result<()> {
+fn announce(
+    listener: &Listener,
+    metrics: Option<&Listener>,
+    tls: &Option<Tls>,
+    is_self_signed: bool,
+) -> io::Result<()> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let addresses = listener.local_addrs()?;
     let lines = addresses.iter().map(|address| format!("listening {scheme}://{address}\n"));
     let mut text: String = lines.collect();
+    for address in metrics.map(Listener::local_addrs).transpose()?.into_iter().flatten() {
+        text.push_str(&format!("metrics http://{address}/metrics\n"));
+    }
     let files = tls.as_ref().map(Tls::files);
     if let Some(cert) = files.as_ref().and_then(Files::cert).filter(|_| is_self_signed) {
         let sha256 = fingerprint(&fs::read(cert)?).unwrap_or_default();

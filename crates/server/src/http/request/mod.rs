@@ -7,4 +7,5 @@ pub(crate) mod decode;
 pub(crate) mod headers;
 pub(crate) mod parameters;
 pub(crate) mod path;
+pub(crate) mod request_id;
 pub(crate) mod schema;

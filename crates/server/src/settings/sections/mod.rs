@@ -4,6 +4,8 @@ pub(crate) mod auth;
 pub(crate) mod cluster;
 pub(super) mod lease;
 pub(crate) mod limits;
+pub(crate) mod log;
+pub(crate) mod metrics;
 pub(super) mod origin;
 pub(super) mod store;
 pub(super) mod text;
@@ -19,6 +21,8 @@ use lockhouse_wire::decode::Choice;
 use self::cluster::ClusterSettings;
 use self::lease::Lease;
 use self::limits::LimitSettings;
+use self::log::LogSettings;
+use self::metrics::MetricsSettings;
 use self::origin::Origin;
 use self::store::StoreChoice;
 use self::tls::TlsSettings;
@@ -59,6 +63,10 @@ pub struct Settings {
     pub auth: auth::Settings,
     /// `[limits]`
     pub limits: LimitSettings,
+    /// `[metrics]`
+    pub metrics: MetricsSettings,
+    /// `[log]`
+    pub log: LogSettings,
 }
 
 impl Settings {
@@ -82,6 +90,8 @@ impl Settings {
         let cluster = table.section("cluster", ClusterSettings::read).unwrap_or_default();
         let auth = table.section("auth", auth::Settings::read).unwrap_or_default();
         let limits = table.section("limits", LimitSettings::read).unwrap_or_default();
+        let metrics = table.section("metrics", MetricsSettings::read).unwrap_or_default();
+        let log = table.section("log", LogSettings::read).unwrap_or_default();
         Some(Self {
             listen: listen?,
             store: store?,
@@ -96,6 +106,8 @@ impl Settings {
             cluster,
             auth,
             limits,
+            metrics,
+            log,
         })
     }
 
