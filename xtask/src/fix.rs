@@ -28,10 +28,10 @@ pub(crate) fn run(args: &Args) -> Verdict {
         ["clippy", "--quiet", "--fix", "--allow-dirty", "--allow-staged", "--workspace", "--all-targets"];
     let mut steps =
         vec![("cargo", [lints.as_slice(), &["--all-features"]].concat()), ("cargo", vec!["fmt", "--all"])];
-    if root.join(dist::CLIENT).join("package.json").is_file() {
-        steps.push(("npm", vec!["ci", "--no-audit", "--no-fund", "--prefix", dist::CLIENT]));
-        steps.push(("npm", vec!["run", "format", "--prefix", dist::CLIENT]));
-        steps.push(("npm", vec!["run", "build", "--prefix", dist::CLIENT]));
+    for project in dist::PROJECTS {
+        steps.push(("npm", vec!["ci", "--no-audit", "--no-fund", "--prefix", project]));
+        steps.push(("npm", vec!["run", "format", "--prefix", project]));
+        steps.push(("npm", vec!["run", "build", "--prefix", project]));
     }
     let mut all_done = true;
     for (program, args) in steps {

@@ -96,6 +96,8 @@ enum Command {
     Scale(lab::Args),
     /// Run libraries that are built on Web Locks in tabs of Chromium, on the client and natively
     Libraries(libraries::Args),
+    /// Open each page of the dashboard in Chromium, on a server with 10^5 locks
+    DashboardCheck(rings::dashboard::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     ///
     /// "fuzz" and "mutants" go on where they stopped: what their files tell already is not done again. To
@@ -133,6 +135,7 @@ pub fn run() -> ExitCode {
         Command::JsFleet(args) => lab::run("js-fleet", &args),
         Command::Scale(args) => lab::run("scale", &args),
         Command::Libraries(args) => libraries::run(&args),
+        Command::DashboardCheck(args) => rings::dashboard::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
     })

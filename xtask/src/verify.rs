@@ -15,10 +15,12 @@ pub(crate) fn run() -> Verdict {
     let quick_tests =
         ["test", "--quiet", "-p", "lockhouse-core", "-p", "lockhouse", "-p", "xtask", "-p", "lab"];
     gates.push(with_env(cargo(&quick_tests), "RUST_BACKTRACE", "0"));
-    if root.join(dist::CLIENT).join("node_modules").is_dir() {
-        gates.push(client_check());
-    } else {
-        println!("{}: not checked, as its packages are not installed (npm ci)", dist::CLIENT);
+    for project in dist::PROJECTS {
+        if root.join(project).join("node_modules").is_dir() {
+            gates.push(npm_check(project));
+        } else {
+            println!("{project}: not checked, as its packages are not installed (npm ci)");
+        }
     }
     let mut broken = Vec::new();
     for mut gate in gates {
@@ -76,10 +78,10 @@ pub(crate) fn lints(root: &Path) -> Vec<(&'static str, Command)> {
     ]
 }
 
-/// Format, lints and types of the JavaScript client.
-pub(crate) fn client_check() -> Command {
+/// Format, lints and types of a project that npm builds.
+pub(crate) fn npm_check(project: &str) -> Command {
     let mut check = Command::new("npm");
-    check.args(["run", "--silent", "check", "--prefix", dist::CLIENT]);
+    check.args(["run", "--silent", "check", "--prefix", project]);
     check
 }
 

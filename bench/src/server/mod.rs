@@ -5,6 +5,7 @@ mod browser;
 pub(crate) mod codec;
 pub(crate) mod load;
 pub(crate) mod process;
+mod watched;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,6 +39,11 @@ pub fn run(program: Option<&Path>, rounds: u32, only: &str) -> Result<Vec<Figure
         for bench in servers.benches().into_iter().filter(|bench| wanted(bench.id)) {
             figures.extend(bench.run(rounds)?);
         }
+    }
+    if wanted("watched") {
+        let watched = watched::Watched::start(&program, pin()?)?;
+        figures.extend(watched.bench().run(rounds)?);
+        watched.end()?;
     }
     Ok(figures)
 }

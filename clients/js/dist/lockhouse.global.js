@@ -2706,6 +2706,63 @@
     get closed() {
       return this.#closed;
     }
+    /** Whether another key may be had where one was refused. */
+    get mayChangeKey() {
+      return this.#keys.mayChange;
+    }
+    /** Resolves after so many milliseconds; rejects once the signal or the client ends it. */
+    async pause(ms, signal) {
+      const cancel = new Cancellation(signal, this.#closed);
+      try {
+        cancel.throwIfCancelled();
+        await cancel.pause(ms);
+      } finally {
+        cancel.end();
+      }
+    }
+    /**
+     * Opens a stream, tried once at the endpoint that answered last. Rejects with the ProblemError of what
+     * keeps it from being had. A stream in which nothing comes for so many milliseconds ends.
+     */
+    async open(path, silenceMs, signal) {
+      this.#admit();
+      const fetch = this.#fetch;
+      if (!fetch) throw new TypeError("fetch: this platform has none, so the option must give a function");
+      const cancel = new Cancellation(signal, this.#closed);
+      const controller = new AbortController();
+      const forget = cancel.oncancel(() => controller.abort());
+      const endpoint = this.#endpoints.current;
+      const address = bucketUrl(endpoint, this.#bucket);
+      const stream = new AnswerStream(silenceMs, cancel, controller, () => {
+        forget();
+        cancel.end();
+      });
+      try {
+        cancel.throwIfCancelled();
+        const key = await beforeAbort(this.#keys.now(), controller.signal);
+        const headers = { Accept: "text/event-stream" };
+        if (key !== void 0) headers["Lockhouse-Key"] = key;
+        const init = { method: "GET", headers, credentials: "omit", cache: "no-store" };
+        const response = await fetch(`${address}/${path}`, { ...init, signal: controller.signal });
+        if (!response.ok) {
+          if (IS_AWAY.has(response.status)) this.#endpoints.failed(endpoint);
+          const retryAfter = response.headers.get("retry-after");
+          const problem = problemError(response.status, await bodyOf(response), retryAfter, true);
+          if (problem.code === UNAUTHENTICATED) this.#keys.refused();
+          throw problem;
+        }
+        this.#keys.taken();
+        stream.begin(response);
+        return stream;
+      } catch (cause) {
+        stream.close();
+        cancel.throwIfCancelled();
+        if (cause instanceof ProblemError || cause instanceof WrongKey || cause instanceof NoBody) throw cause;
+        this.#endpoints.failed(endpoint);
+        const message = `The lock server at ${new URL(address).origin} cannot be reached: ${shownCause(cause)}`;
+        throw new UnreachableError("unreachable", 0, message, { cause });
+      }
+    }
     /** Makes the call. The options were checked before. */
     async call(call, { signal, timeout = DEFAULT_TIMEOUT_MS }) {
       this.#admit();
@@ -2811,6 +2868,53 @@
       if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
       if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
       return isUnknown2 && (code === "quota_exceeded" || code === "request_timeout") ? backoff.nextMs() : void 0;
+    }
+  };
+  var NoBody = class extends TypeError {
+  };
+  var AnswerStream = class {
+    #silenceMs;
+    #cancel;
+    #controller;
+    #forget;
+    #timer;
+    #reader;
+    constructor(silenceMs, cancel, controller, forget) {
+      this.#silenceMs = silenceMs;
+      this.#cancel = cancel;
+      this.#controller = controller;
+      this.#forget = forget;
+      this.#wait();
+    }
+    begin(response) {
+      if (!response.body) throw new NoBody("fetch: events need one whose answers have a body that can be read in pieces");
+      this.#reader = response.body.getReader();
+    }
+    /** The pieces as text. A connection that breaks off ends them; the end of the client or the signal throws. */
+    async *chunks() {
+      const decoder = new TextDecoder();
+      for (; ; ) {
+        let piece;
+        try {
+          piece = await this.#reader?.read();
+        } catch {
+          this.#cancel.throwIfCancelled();
+          return;
+        }
+        this.#cancel.throwIfCancelled();
+        if (!piece || piece.done) return;
+        this.#wait();
+        yield decoder.decode(piece.value, { stream: true });
+      }
+    }
+    close() {
+      clearTimeout(this.#timer);
+      this.#forget();
+      this.#controller.abort();
+    }
+    #wait() {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.#controller.abort(), this.#silenceMs);
     }
   };
   function ofChange(read) {
@@ -3069,6 +3173,116 @@
       assignedAt: instantOf(raw, "assignedAt"),
       fencingToken: tokenOf(raw)
     };
+  }
+
+  // src/events.ts
+  var EVENTS_OPTIONS = {
+    name: optional(toText),
+    prefix: optional(toText),
+    kind: optional(toKind),
+    state: optional(toBoolean),
+    lastEventId: optional(toText),
+    signal: optional((field, value) => {
+      if (isAbortSignal(value)) return value;
+      throw broken(field, value, "an AbortSignal");
+    })
+  };
+  var KINDS = ["web", "offline", "claim"];
+  function toKind(field, value) {
+    const kind = KINDS.find((each) => each === value);
+    if (kind !== void 0) return kind;
+    throw broken(field, value, `one of ${KINDS.join(", ")}`);
+  }
+  var SILENCE_MS = 4e4;
+  async function* readEvents(caller, options) {
+    const { signal } = options;
+    const backoff = new Backoff();
+    let last = options.lastEventId;
+    for (; ; ) {
+      let pauseMs = 0;
+      try {
+        const stream = await caller.open(pathOf(options, last), SILENCE_MS, signal);
+        try {
+          for await (const { id, type, data } of records(stream.chunks())) {
+            backoff.reset();
+            if (id !== "") last = id;
+            const event = eventOf(type, id, data);
+            if (event) yield event;
+          }
+        } finally {
+          stream.close();
+        }
+      } catch (error) {
+        if (!(error instanceof ProblemError) || !isTemporary(error, caller)) throw error;
+        pauseMs = error instanceof UnavailableError && error.retryAfterMs || 0;
+      }
+      await caller.pause(pauseMs + backoff.nextMs(), signal);
+    }
+  }
+  function isTemporary(error, caller) {
+    const { code, status } = error;
+    const isAway = error instanceof UnavailableError || error instanceof UnreachableError || status >= 502;
+    return isAway || code === "quota_exceeded" || code === "unauthenticated" && caller.mayChangeKey;
+  }
+  function pathOf({ name, prefix, kind, state }, last) {
+    const query = [];
+    const put = (key, value) => {
+      if (value !== void 0) query.push(`${key}=${checkedForUrl(key, value)}`);
+    };
+    put("name", name);
+    put("prefix", prefix);
+    put("kind", kind);
+    if (last !== void 0) put("lastEventId", last);
+    else if (state) put("state", "true");
+    return query.length === 0 ? "events" : `events?${query.join("&")}`;
+  }
+  async function* records(chunks) {
+    let rest = "";
+    let record = { id: "", type: "", data: "" };
+    let parts = [];
+    for await (const chunk of chunks) {
+      const lines = (rest + chunk).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) {
+        if (line === "") {
+          const part = record.type === "state" ? partOf(record.data) : void 0;
+          if (part) parts = [...parts, ...part.entries];
+          if (!part) yield record;
+          else if (part.isLast) {
+            yield { ...record, data: JSON.stringify({ entries: parts }) };
+            parts = [];
+          }
+          record = { id: "", type: "", data: "" };
+          continue;
+        }
+        const at = line.indexOf(":");
+        const [field, text2] = at < 0 ? [line, ""] : [line.slice(0, at), line.slice(at + 1).replace(/^ /, "")];
+        if (field === "id") record.id = text2;
+        else if (field === "event") record.type = text2;
+        else if (field === "data") record.data += text2;
+      }
+    }
+  }
+  function partOf(data) {
+    const { entries, last } = JSON.parse(data);
+    return { entries: entries ?? [], isLast: last === true };
+  }
+  function eventOf(type, id, data) {
+    if (data === "") return void 0;
+    const raw = JSON.parse(data);
+    if (type === "gap") return { type };
+    if (type === "state") return { type, id, entries: (raw.entries ?? []).map(entryOf) };
+    if (!TYPES.has(type)) return void 0;
+    return { ...withDates(raw, ["at", "since"]), type, id };
+  }
+  var TYPES = /* @__PURE__ */ new Set(["waiting", "granted", "ended", "refused", "assigned", "unassigned", "opened", "closed"]);
+  function entryOf(raw) {
+    const there = Object.fromEntries(Object.entries(raw).filter(([, value]) => value !== null));
+    return withDates(there, ["since", "expiresAt"]);
+  }
+  function withDates(raw, keys) {
+    const dates = keys.map((key) => [key, instantIfAny(raw, key)]).filter(([, date]) => date !== void 0);
+    return { ...raw, ...Object.fromEntries(dates) };
   }
 
   // src/request-all.ts
@@ -3617,6 +3831,7 @@
     locks = newExtendedLockManager(this.source);
     offline;
     claims;
+    #caller;
     #host;
     #idleMs;
     #closing = new AbortController();
@@ -3630,8 +3845,12 @@
       this.#host = host;
       this.#idleMs = idleMs;
       const caller = host.caller(name, this.source.admit, this.#closing.signal);
+      this.#caller = caller;
       this.offline = new Offline(caller);
       this.claims = new Claims(caller);
+    }
+    events(options = {}) {
+      return readEvents(this.#caller, toOptions(options, EVENTS_OPTIONS));
     }
     /** The agent, which is connected if there is none. */
     agent() {
@@ -3894,6 +4113,9 @@
     }
     set onstate(listener) {
       this.#onstate = toListener("onstate", listener);
+    }
+    events(options = {}) {
+      return this.#own.events(options);
     }
     bucket(name) {
       const bucket = this.#bucket(name);

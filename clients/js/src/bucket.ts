@@ -1,7 +1,9 @@
 import type { Agent } from './agent.js';
 import type { Caller } from './caller.js';
+import { toOptions } from './checks.js';
 import { Claims } from './claims.js';
 import { domError } from './errors.js';
+import { type BucketEvent, EVENTS_OPTIONS, type EventsOptions, readEvents } from './events.js';
 import { clientClosed } from './lock.js';
 import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
 import { keepAlive } from './node.js';
@@ -20,6 +22,15 @@ export interface Bucket {
   readonly offline: Offline;
   /** Claims: reservations for a time. They know no partitions. */
   readonly claims: Claims;
+  /**
+   * What happens in the bucket from now on, or from an event on: grants, waits, ends and refusals of all
+   * three kinds. It connects again by itself and goes on where it was; a `gap`, and then the `state`, comes
+   * where events are missing. Each iteration has a connection of its own.
+   *
+   * Throws a TypeError for an option that cannot be used. The iteration throws the ProblemError of a server
+   * that refuses it, and the reason of the signal.
+   */
+  events(options?: EventsOptions): AsyncIterableIterator<BucketEvent>;
   /**
    * Ends the use of this bucket: locks are released, and everything pending rejects with an AbortError, as
    * does every later call with an InvalidStateError.
@@ -48,6 +59,7 @@ export class ConnectedBucket implements Bucket {
   readonly locks: ExtendedLockManager = newExtendedLockManager(this.source);
   readonly offline: Offline;
   readonly claims: Claims;
+  readonly #caller: Caller;
   readonly #host: BucketHost;
   readonly #idleMs: number;
   readonly #closing = new AbortController();
@@ -62,8 +74,13 @@ export class ConnectedBucket implements Bucket {
     this.#host = host;
     this.#idleMs = idleMs;
     const caller = host.caller(name, this.source.admit, this.#closing.signal);
+    this.#caller = caller;
     this.offline = new Offline(caller);
     this.claims = new Claims(caller);
+  }
+
+  events(options: EventsOptions = {}): AsyncIterableIterator<BucketEvent> {
+    return readEvents(this.#caller, toOptions(options, EVENTS_OPTIONS));
   }
 
   /** The agent, which is connected if there is none. */

@@ -121,6 +121,66 @@ export class Caller {
     return this.#closed;
   }
 
+  /** Whether another key may be had where one was refused. */
+  get mayChangeKey(): boolean {
+    return this.#keys.mayChange;
+  }
+
+  /** Resolves after so many milliseconds; rejects once the signal or the client ends it. */
+  async pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    const cancel = new Cancellation(signal, this.#closed);
+    try {
+      cancel.throwIfCancelled();
+      await cancel.pause(ms);
+    } finally {
+      cancel.end();
+    }
+  }
+
+  /**
+   * Opens a stream, tried once at the endpoint that answered last. Rejects with the ProblemError of what
+   * keeps it from being had. A stream in which nothing comes for so many milliseconds ends.
+   */
+  async open(path: string, silenceMs: number, signal: AbortSignal | undefined): Promise<AnswerStream> {
+    this.#admit();
+    const fetch = this.#fetch;
+    if (!fetch) throw new TypeError('fetch: this platform has none, so the option must give a function');
+    const cancel = new Cancellation(signal, this.#closed);
+    const controller = new AbortController();
+    const forget = cancel.oncancel(() => controller.abort());
+    const endpoint = this.#endpoints.current;
+    const address = bucketUrl(endpoint, this.#bucket);
+    const stream = new AnswerStream(silenceMs, cancel, controller, () => {
+      forget();
+      cancel.end();
+    });
+    try {
+      cancel.throwIfCancelled();
+      const key = await beforeAbort(this.#keys.now(), controller.signal);
+      const headers: Record<string, string> = { Accept: 'text/event-stream' };
+      if (key !== undefined) headers['Lockhouse-Key'] = key;
+      const init = { method: 'GET', headers, credentials: 'omit', cache: 'no-store' } as const;
+      const response = await fetch(`${address}/${path}`, { ...init, signal: controller.signal });
+      if (!response.ok) {
+        if (IS_AWAY.has(response.status)) this.#endpoints.failed(endpoint);
+        const retryAfter = response.headers.get('retry-after');
+        const problem = problemError(response.status, await bodyOf(response), retryAfter, true);
+        if (problem.code === UNAUTHENTICATED) this.#keys.refused();
+        throw problem;
+      }
+      this.#keys.taken();
+      stream.begin(response);
+      return stream;
+    } catch (cause) {
+      stream.close();
+      cancel.throwIfCancelled();
+      if (cause instanceof ProblemError || cause instanceof WrongKey || cause instanceof NoBody) throw cause;
+      this.#endpoints.failed(endpoint);
+      const message = `The lock server at ${new URL(address).origin} cannot be reached: ${shownCause(cause)}`;
+      throw new UnreachableError('unreachable', 0, message, { cause });
+    }
+  }
+
   /** Makes the call. The options were checked before. */
   async call(call: Call, { signal, timeout = DEFAULT_TIMEOUT_MS }: CallOptions): Promise<Answer> {
     this.#admit();
@@ -238,6 +298,61 @@ export class Caller {
     if (error instanceof UnreachableError || code === 'conflict_in_flight') return backoff.nextMs();
     if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
     return isUnknown && (code === 'quota_exceeded' || code === 'request_timeout') ? backoff.nextMs() : undefined;
+  }
+}
+
+/** The platform's fetch gives answers as a whole only. */
+class NoBody extends TypeError {}
+
+/** An answer that comes piece by piece. */
+export class AnswerStream {
+  readonly #silenceMs: number;
+  readonly #cancel: Cancellation;
+  readonly #controller: AbortController;
+  readonly #forget: () => void;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+
+  constructor(silenceMs: number, cancel: Cancellation, controller: AbortController, forget: () => void) {
+    this.#silenceMs = silenceMs;
+    this.#cancel = cancel;
+    this.#controller = controller;
+    this.#forget = forget;
+    this.#wait();
+  }
+
+  begin(response: ResponseLike): void {
+    if (!response.body) throw new NoBody('fetch: events need one whose answers have a body that can be read in pieces');
+    this.#reader = response.body.getReader();
+  }
+
+  /** The pieces as text. A connection that breaks off ends them; the end of the client or the signal throws. */
+  async *chunks(): AsyncGenerator<string, void, void> {
+    const decoder = new TextDecoder();
+    for (;;) {
+      let piece: ReadableStreamReadResult<Uint8Array> | undefined;
+      try {
+        piece = await this.#reader?.read();
+      } catch {
+        this.#cancel.throwIfCancelled();
+        return;
+      }
+      this.#cancel.throwIfCancelled();
+      if (!piece || piece.done) return;
+      this.#wait();
+      yield decoder.decode(piece.value, { stream: true });
+    }
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#forget();
+    this.#controller.abort();
+  }
+
+  #wait(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#controller.abort(), this.#silenceMs);
   }
 }
 

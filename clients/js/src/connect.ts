@@ -8,6 +8,7 @@ import { Dialer } from './dialer.js';
 import { Endpoints } from './endpoints.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError, reportException } from './errors.js';
+import type { BucketEvent, EventsOptions } from './events.js';
 import { sayGoodbye } from './goodbye.js';
 import { type Key, Keys, toKey } from './key.js';
 import type { ExtendedLockManager, Source } from './lock-manager.js';
@@ -182,6 +183,10 @@ export class LockhouseClient implements Client {
 
   set onstate(listener: Listener | null | undefined) {
     this.#onstate = toListener('onstate', listener);
+  }
+
+  events(options: EventsOptions = {}): AsyncIterableIterator<BucketEvent> {
+    return this.#own.events(options);
   }
 
   bucket(name: string): Bucket {

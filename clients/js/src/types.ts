@@ -87,6 +87,8 @@ export interface ResponseLike {
   readonly status: number;
   readonly headers: { get(name: string): string | null };
   text(): Promise<string>;
+  /** The body piece by piece, which only events need. */
+  readonly body?: ReadableStream<Uint8Array> | null;
 }
 
 /** As much of fetch as this client uses. */

@@ -79,11 +79,17 @@ describe('the examples of the README', () => {
         '',
       ],
     ],
+    ['Events', [/^Anna edits it since 20\S+Z$/, 'it is free', '']],
     ['Claims', ['Anna is paying for it', "12A is Anna's", 'too late', 'null', '']],
   ]) {
     test(`the example of "${heading}" runs in Node`, async () => {
       const printed = await run(process.execPath, ['--input-type=module'], example(ownReadme, heading, 'js'));
-      assert.deepEqual(printed.split('\n'), expected);
+      const lines = printed.split('\n');
+      assert.equal(lines.length, expected.length, printed);
+      for (const [at, line] of lines.entries()) {
+        if (expected[at] instanceof RegExp) assert.match(line, expected[at]);
+        else assert.equal(line, expected[at]);
+      }
     });
   }
 

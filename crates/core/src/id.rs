@@ -24,6 +24,11 @@ impl AgentId {
     pub fn slot(self) -> usize {
         self.slot as usize
     }
+
+    /// Grows with every agent of the manager, is never reused.
+    pub fn serial(self) -> u64 {
+        self.serial
+    }
 }
 
 impl RequestId {

@@ -30,6 +30,7 @@
 
 mod change;
 mod command;
+mod event;
 mod id;
 mod limits;
 mod manager;
@@ -47,9 +48,12 @@ pub use command::{
     Acquire, Command, GrantToUndo, HoldToBreak, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim,
     NewRequest, Unlock,
 };
+pub use event::{EndCause, EventKind, TableEvent};
 pub use id::{AgentId, FencingToken, Instant, Now, OwnerId, RequestId, SecretSeed};
 pub use limits::{CLIENT_ID_BYTES, Limits};
-pub use manager::{LockManager, ReplayError, RequestStatus};
+pub use manager::{
+    ContendedName, LockManager, QueueEntry, QueueView, ReplayError, RequestStatus, Survey, Surveyed,
+};
 pub use name::{InvalidName, Name, NameBuf};
 pub use outcome::{Acquired, ClaimGrant, Effect, EndReason, Grant, LockLoss, LossReason, Outcome, OwnedLock};
 pub use refusal::{Conflict, Holder, HolderKind, Party, Refusal};

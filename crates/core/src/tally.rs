@@ -1,6 +1,6 @@
 //! What is counted of a lock table: the totals since the counts began, and how much there is.
 
-use crate::{ClaimEnd, Instant, LockEnd, LossReason, OwnerEnd, Refusal};
+use crate::{ClaimEnd, HolderKind, Instant, LockEnd, LossReason, OwnerEnd, Refusal};
 
 /// A kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,6 +129,16 @@ impl Discipline {
             Self::Web => "web",
             Self::Offline => "offline",
             Self::Claim => "claim",
+        }
+    }
+}
+
+impl From<HolderKind> for Discipline {
+    fn from(kind: HolderKind) -> Self {
+        match kind {
+            HolderKind::Web => Self::Web,
+            HolderKind::Offline(_) => Self::Offline,
+            HolderKind::Claim => Self::Claim,
         }
     }
 }

@@ -320,3 +320,108 @@ fn names_are_keys_by_their_content() {
         [Some(1), Some(2), None]
     );
 }
+
+/// A world in which agents and owners have done this and that.
+fn random_world(seed: u64) -> (World, Vec<AgentId>) {
+    let (mut world, mut random) = (World::new(), random::Random::new(seed));
+    let agents: Vec<_> = (0..5).map(|number| world.join(&number.to_string(), None)).collect();
+    let owned: Vec<_> = (0..random.below(3)).map(|name| NameBuf::new(&name.to_string()).unwrap()).collect();
+    world.owner(&owned);
+    for ms in 0..60 {
+        let agent = agents[random.below(agents.len())];
+        let text = random.below(8).to_string();
+        let mode = if random.below(2) == 0 { Mode::Shared } else { Mode::Exclusive };
+        let request = NewRequest::new(agent, Name::new(&text).unwrap(), Acquire::Wait(mode));
+        let command = match world.manager.requests_of(agent).nth(random.below(9)) {
+            Some(request) if random.below(2) == 0 => match world.manager.status(request) {
+                lockhouse_core::RequestStatus::Pending => Command::Abort { request },
+                _ => Command::Release { request },
+            },
+            _ => Command::Request(request),
+        };
+        world.manager.handle(Instant::from_millis(ms), command);
+        while world.manager.poll_effect().is_some() {}
+    }
+    (world, agents)
+}
+
+fn snapshot(world: &mut World) -> lockhouse_core::Snapshot {
+    match world.manager.handle(Instant::from_millis(1_000), Command::Snapshot) {
+        Outcome::Snapshot(snapshot) => snapshot,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+#[test]
+fn a_survey_finds_what_a_snapshot_shows_however_many_parts_it_has() {
+    for seed in 0..300 {
+        let (mut world, _) = random_world(seed);
+        let all = snapshot(&mut world);
+        let mut queues = BTreeMap::<NameBuf, u32>::new();
+        all.pending.iter().for_each(|entry| *queues.entry(entry.name.clone()).or_default() += 1);
+        let mut longest: Vec<_> = queues.values().copied().collect();
+        longest.sort_unstable_by(|one, other| other.cmp(one));
+        let oldest =
+            |entries: &[lockhouse_core::SnapshotEntry]| entries.iter().map(|entry| entry.since).min();
+        for part in [1, 2, 7, 1_000] {
+            let mut survey = lockhouse_core::Survey::default();
+            let mut parts = 0;
+            while world.manager.survey(&mut survey, part) {
+                parts += 1;
+            }
+            assert_eq!(parts == 0, part == 1_000, "{parts} parts of {part}");
+            let found = world.manager.end_survey(survey);
+            assert_eq!(found.contended.iter().map(|it| it.waiting).collect::<Vec<_>>(), longest);
+            for name in &found.contended {
+                assert_eq!(queues[&name.name], name.waiting);
+                assert_eq!(all.held.iter().filter(|entry| entry.name == name.name).count(), name.held);
+                let first = all.pending.iter().find(|entry| entry.name == name.name).unwrap();
+                assert_eq!(first.since, name.since);
+            }
+            assert_eq!(found.longest_wait.as_ref().map(|entry| entry.since), oldest(&all.pending));
+            assert_eq!(found.oldest.as_ref().map(|entry| entry.since), oldest(&all.held));
+            assert!(found.longest_wait.is_none_or(|entry| all.pending.contains(&entry)));
+            assert!(found.oldest.is_none_or(|entry| all.held.contains(&entry)));
+        }
+    }
+}
+
+#[test]
+fn looks_at_a_name_and_at_agents_show_their_part_of_a_snapshot() {
+    for seed in 0..300 {
+        let (mut world, agents) = random_world(seed);
+        let all = snapshot(&mut world);
+        for text in ["0", "1", "2", "3", "4", "5", "6", "7", "8"] {
+            let name = Name::new(text).unwrap();
+            let of_name = |entries: &[lockhouse_core::SnapshotEntry]| {
+                entries.iter().filter(|entry| entry.name.as_name() == name).cloned().collect::<Vec<_>>()
+            };
+            let found = world.manager.snapshot_of(name);
+            assert_eq!((&found.held, &found.pending), (&of_name(&all.held), &of_name(&all.pending)));
+            assert_eq!(world.manager.count_of(name), found.held.len() + found.pending.len());
+            let least = world.manager.count_of(name) * size_of::<lockhouse_core::SnapshotEntry>();
+            assert!(world.manager.bytes_of_snapshot_of(name) >= least);
+        }
+        for agent in agents.iter().copied() {
+            let count = |entries: &[lockhouse_core::SnapshotEntry]| {
+                entries.iter().filter(|entry| entry.party == Party::Agent(agent)).count()
+            };
+            let (_, held, waiting) = world.manager.counts_of(agent).unwrap();
+            assert_eq!((held, waiting), (count(&all.held), count(&all.pending)));
+        }
+        for agent in agents {
+            world.manager.handle(Instant::from_millis(1_000), Command::End { agent });
+            assert_eq!(world.manager.counts_of(agent), None);
+        }
+    }
+}
+
+#[test]
+fn owners_come_page_by_page() {
+    let mut world = World::new();
+    let owners: Vec<_> = (0..5).map(|_| world.owner(&[])).collect();
+    let after = |owner| world.manager.owners_after(owner).map(|it| it.owner).collect::<Vec<_>>();
+    assert_eq!(after(None), owners);
+    assert_eq!(after(Some(owners[2])), owners[3..]);
+    assert_eq!(after(Some(owners[4])), []);
+}

@@ -40,6 +40,7 @@ mod owners;
 pub mod remote;
 mod secret;
 mod snapshot;
+mod views;
 mod web_locks;
 mod whole_millis;
 
@@ -49,6 +50,10 @@ pub use claims::{Claim, Claims, NewClaim};
 pub use engine::bucket::Bucket;
 pub use engine::clock::ManualClock;
 pub use engine::commit::store_state::{Left, StoreState};
+pub use engine::events::{
+    BucketEvent, EventBounds, EventFilter, EventItem, EventPosition, Events, EventsFrom, InvalidPosition,
+    WebHistoryEntry, WebHistoryPage, history_end,
+};
 pub use engine::house::House;
 pub use engine::house::open::OpenError;
 pub use engine::house::options::Options;
@@ -70,6 +75,7 @@ pub use owners::transaction::{BusinessTransaction, Step};
 pub use owners::{NewOwner, Owner, Owners};
 pub use secret::{MalformedSecret, Secret};
 pub use snapshot::{Holder, LockInfo, Snapshot};
+pub use views::{AssignmentPart, AssignmentQuestion, Contended, Overview, OwnerEntry, OwnerPart};
 pub use web_locks::agent::Agent;
 pub use web_locks::all::RequestAll;
 pub use web_locks::guard::LockGuard;

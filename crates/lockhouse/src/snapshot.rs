@@ -69,7 +69,7 @@ impl Snapshot {
 }
 
 impl LockInfo {
-    fn new(entry: lockhouse_core::SnapshotEntry, wall: Wall<'_>) -> Self {
+    pub(crate) fn new(entry: lockhouse_core::SnapshotEntry, wall: Wall<'_>) -> Self {
         Self {
             name: entry.name,
             mode: entry.mode,

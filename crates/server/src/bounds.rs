@@ -147,9 +147,44 @@ pub(crate) const WARM_BUCKETS: usize = 1024;
 /// How long a bucket stays in use after a call at least; at most twice as long.
 pub(crate) const WARM_FOR: Duration = Duration::from_secs(10);
 
+/// Assignments of a bucket that a query looks at in one go; others use the bucket in between.
+pub(crate) const ASSIGNMENTS_AT_ONCE: usize = 4096;
+
+/// For how long the overview of a bucket, and who waits for whom in it, is answered again as it was.
+pub(crate) const VIEW_AGE: Duration = Duration::from_secs(1);
+
+/// The memory of an overview: a few names, labels and metadata of the longest.
+pub(crate) const OVERVIEW_BYTES: usize = 192 << 10;
+
+/// Waits of requests for others that are shown at once.
+pub(crate) const WAIT_EDGES: usize = 500;
+
+/// The most bytes of the list of the buckets of another node: a page of the longest names.
+pub(crate) const BUCKETS_BYTES: usize = 4 << 20;
+
+/// Characters of the words of a client about itself that are shown.
+pub(crate) const USER_AGENT_CHARS: usize = 256;
+
+/// Client ids of a session that are shown.
+pub(crate) const CLIENT_IDS_SHOWN: usize = 10;
+
 /// How often one call about the history looks at the next rows of the store. Each look after the first costs
 /// as much as a call.
 pub(crate) const HISTORY_STEPS: usize = 10;
+
+/// Streams of events at once, in all, of a tenant, and of a credential.
+pub(crate) const EVENT_STREAMS: usize = 4096;
+pub(crate) const EVENT_STREAMS_PER_TENANT: usize = 1024;
+pub(crate) const EVENT_STREAMS_PER_CREDENTIAL: usize = 512;
+
+/// A stream of events has something to read at least so often.
+pub(crate) const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Events within this time are sent together.
+pub(crate) const EVENT_GATHERING: Duration = Duration::from_millis(50);
+
+/// Entries of the present state in one event.
+pub(crate) const EVENT_STATE_ENTRIES: usize = 100;
 
 /// Calls about the history that look at the store at once, each of another tenant.
 pub(crate) const HISTORY_AT_ONCE: usize = 2;

@@ -9,7 +9,8 @@ use lockhouse::{LockType, Options};
 use crate::auth::{Authority, BadSettings};
 use crate::cluster::ClusterSecret;
 use crate::settings::{
-    ClusterSettings, Lease, LimitSettings, LoadedSettings, MetricsSettings, Origin, Settings, SettingsProblem,
+    BreakReason, ClusterSettings, HistorySettings, Lease, LimitSettings, LoadedSettings, MetricsSettings, Origin,
+    Settings, SettingsProblem,
 };
 use crate::tls::{Tls, certificates};
 
@@ -29,6 +30,8 @@ pub struct Config {
     /// How the records of a kind are locked, by the name of the kind; those of other kinds like
     /// [`LockType::ReadWrite`].
     pub lock_types: HashMap<String, LockType>,
+    /// Whether operators who break holds must say why.
+    pub break_reason: BreakReason,
     /// The certificate, if TLS is spoken.
     pub tls: Option<Tls>,
     /// A file with the password of the store.
@@ -39,6 +42,8 @@ pub struct Config {
     pub limits: LimitSettings,
     /// What is counted for those that watch the server.
     pub metrics: MetricsSettings,
+    /// What is kept of what has happened.
+    pub history: HistorySettings,
 }
 
 impl Default for Config {
@@ -50,11 +55,13 @@ impl Default for Config {
             authority: Authority::default(),
             allowed_origins: Vec::new(),
             lock_types: HashMap::new(),
+            break_reason: BreakReason::default(),
             tls: None,
             store_password_file: None,
             cluster: ClusterSettings::default(),
             limits: LimitSettings::default(),
             metrics: MetricsSettings::default(),
+            history: HistorySettings::default(),
         }
     }
 }
@@ -68,12 +75,14 @@ impl Settings {
             store_timeout: self.store_timeout,
             allowed_origins: self.allowed_origins.clone(),
             lock_types: self.lock_types(),
+            break_reason: self.break_reason,
             authority: Authority::default(),
             tls: None,
             store_password_file: self.store_password_file.clone(),
             cluster: self.cluster.clone(),
             limits: self.limits,
             metrics: self.metrics.clone(),
+            history: self.history,
         }
     }
 }
@@ -105,6 +114,13 @@ impl LoadedSettings {
         );
         problems.extend(self.check_files_of_fleet());
         problems
+    }
+
+    /// The mark of the secret that the nodes of a fleet share, by which nodes compare theirs; none if no such
+    /// secret can be read.
+    pub fn cluster_secret_mark(&self) -> Option<[u8; 32]> {
+        let file = self.settings.cluster.secret_file.as_ref()?;
+        ClusterSecret::read(file).ok().map(|secret| secret.mark())
     }
 
     fn check_files_of_fleet(&self) -> Vec<SettingsProblem> {

@@ -4,7 +4,7 @@
 //! ```text
 //!   TcpListener ─▶ tls ─▶ connection ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
 //!                                         ├▶ http: owners, locks, claims, queries
-//!                                         └▶ /healthz, /readyz, demo page
+//!                                         └▶ /healthz, /readyz, dashboard
 //! ```
 //!
 //! Folders import one way only, each from those to its right; folders on one line do not import each other:
@@ -55,10 +55,10 @@ pub use server::{
     AuthenticationStays, BindError, Listener, NotReloaded, Server, bind, bind_metrics, router, serve,
 };
 pub use settings::{
-    ClientAuth, ClusterSettings, FlagValue, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange,
-    LimitSetting, LimitSettings, LimitValue, LoadedSettings, Location, LogFormat, LogSettings,
-    MetricsSettings, NoNodeUrl, NoStore, NodeUrl, Origin, PostgresUrl, Settings, SettingsProblem, Sources,
-    StoreChoice, TlsSettings, keys, parse_duration,
+    BreakReason, ClientAuth, ClusterSettings, FlagValue, HistorySettings, InvalidOrigin, Key, Lease, LeaseOutOfRange,
+    LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, LoadedSettings, Location, LogFormat,
+    LogSettings, MetricsSettings, NoNodeUrl, NoStore, NodeUrl, Origin, PostgresUrl, Settings,
+    SettingsProblem, Sources, StoreChoice, TlsSettings, keys, parse_duration,
 };
 pub use store::{OpenStoreError, operator_file};
 pub use tls::{Files, Tls, TlsError, fingerprint};

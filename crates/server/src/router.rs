@@ -1,4 +1,4 @@
-//! All routes: the upgrade to a WebSocket, the HTTP API, health, and the demo page.
+//! All routes: the upgrade to a WebSocket, the HTTP API, health, and the dashboard.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -154,7 +154,7 @@ async fn nowhere(uri: Uri) -> Response {
     if http::is_api(&uri) {
         return http::nowhere();
     }
-    let why = format!("nothing is here; the WebSocket endpoint is {PATH}, a demo page is at /");
+    let why = format!("nothing is here; the WebSocket endpoint is {PATH}, the dashboard is at /dashboard");
     refuse(StatusCode::NOT_FOUND, why)
 }
 

@@ -14,6 +14,7 @@ use crate::auth::Authority;
 use crate::config::Config;
 use crate::houses::Houses;
 use crate::http::history::turns::HistoryTurns;
+use crate::http::views::recent::RecentViews;
 use crate::idempotency::IdempotencyStore;
 use crate::limits::{Limiter, house_options};
 use crate::metrics::meters;
@@ -48,6 +49,8 @@ pub(crate) struct AppState {
     pub(crate) limiter: Arc<Limiter>,
     /// Who may look at the history.
     pub(crate) history_turns: HistoryTurns,
+    /// What dashboards have asked for lately.
+    pub(crate) recent_views: RecentViews,
     phase: watch::Sender<Phase>,
 }
 
@@ -94,6 +97,7 @@ impl AppState {
             audit: Arc::new(Audit::new(limiter.clone())),
             limiter,
             history_turns: HistoryTurns::default(),
+            recent_views: RecentViews::default(),
             phase: watch::Sender::new(Phase::Running),
         })
     }
@@ -102,7 +106,8 @@ impl AppState {
     pub(crate) fn empty(config: Config) -> Arc<Self> {
         let budget = MemoryBudget::new(config.limits.table_bytes());
         let meters = meters(&config.metrics);
-        let house = House::with_options(&house_options(&config.limits, &budget, meters.as_ref()));
+        let house =
+            House::with_options(&house_options(&config.limits, &budget, meters.as_ref(), &config.history));
         Self::new(config, house)
     }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse::fleet::{FleetNode, NodeError, NodeEvent, NodeOptions};
 use lockhouse::store::{
-    DatabaseFile, Fatal, JoinError, MemoryStore, PostgresFleet, PostgresOpenError, PostgresOptions,
-    SqliteOpenError, SqliteStore, Store,
+    DatabaseFile, Fatal, HistoryBounds, JoinError, MemoryStore, PostgresFleet, PostgresOpenError,
+    PostgresOptions, SqliteOpenError, SqliteStore, Store,
 };
 use lockhouse::{House, MemoryBudget, Options, StoreState};
 use tokio::sync::broadcast::error::RecvError;
@@ -143,7 +143,7 @@ impl StoreChoice {
         let lease = Duration::from_millis(config.lease.as_millis());
         let budget = MemoryBudget::new(config.limits.table_bytes());
         let meters = meters(&config.metrics);
-        let options = house_options(&config.limits, &budget, meters.as_ref());
+        let options = house_options(&config.limits, &budget, meters.as_ref(), &config.history);
         let options = options.lease(lease).store_timeout(config.store_timeout);
         let (store, file, options): (Arc<dyn Store>, _, _) = match self {
             Self::Postgres(url) => {
@@ -154,10 +154,12 @@ impl StoreChoice {
             Self::Memory { fresh: false } => {
                 let store =
                     MemoryStore::new().map_err(|error| OpenStoreError::NoRandomness(error.to_string()))?;
+                let store = store.keeping(config.history.bounds(MemoryStore::HISTORY_ROWS));
                 (Arc::new(store), None, options.always_recover(true).tickets(false))
             }
             Self::Sqlite(path) => {
-                let store = open_file(path.clone()).await?;
+                let history = config.history.bounds(HistoryBounds::DEFAULT.rows);
+                let store = open_file(path.clone(), history).await?;
                 let file = store.file().clone();
                 (Arc::new(store), Some(file), options)
             }
@@ -186,6 +188,7 @@ async fn join(url: &PostgresUrl, config: &Config, options: Options) -> Result<Cl
     let client = Arc::new(NodeClient::new(settings, secret).map_err(wrong)?);
     let postgres =
         PostgresOptions::default().slots(settings.slots).statement_timeout(settings.statement_timeout());
+    let postgres = postgres.history(config.history.bounds(HistoryBounds::DEFAULT.rows));
     let postgres = match &config.store_password_file {
         Some(file) => postgres.password_file(file),
         None => postgres.passfile_of_environment(),
@@ -252,7 +255,7 @@ fn log_event(event: &NodeEvent) {
 }
 
 /// Opens the file on a thread of its own, for which no runtime waits at its end: the disk may hang.
-async fn open_file(path: PathBuf) -> Result<SqliteStore, SqliteOpenError> {
+async fn open_file(path: PathBuf, history: HistoryBounds) -> Result<SqliteStore, SqliteOpenError> {
     let system = |path: &Path, why: &dyn ToString| SqliteOpenError::System {
         path: path.to_owned(),
         why: why.to_string().into(),
@@ -260,7 +263,7 @@ async fn open_file(path: PathBuf) -> Result<SqliteStore, SqliteOpenError> {
     let (reply, opened) = oneshot::channel();
     let file = path.clone();
     // A caller that is gone needs no store.
-    let open = move || drop(reply.send(SqliteStore::open(file)));
+    let open = move || drop(reply.send(SqliteStore::open_keeping(file, history)));
     let thread = std::thread::Builder::new().name("lockhouse-open".to_owned()).spawn(open);
     thread.map_err(|error| system(&path, &error))?;
     opened.await.unwrap_or_else(|error| Err(system(&path, &error)))

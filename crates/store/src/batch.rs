@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockhouse_core::Change;
 use sha2::{Digest, Sha256};
 
-use crate::{HeldList, StoreUnavailable};
+use crate::{HeldList, RefusalRecord, StoreUnavailable};
 
 /// A part of the buckets that one process owns at a time.
 ///
@@ -166,6 +166,13 @@ pub enum Write {
     },
     /// The mark of a clean stop is no longer true.
     MarkErased,
+    /// Something was refused: an entry of the history, and nothing else. It makes no bucket.
+    Refused {
+        /// The bucket.
+        scope: Arc<Scope>,
+        /// What was refused. Instants are milliseconds of wall time since 1970.
+        refusal: Box<RefusalRecord>,
+    },
 }
 
 /// The outcome of a batch.

@@ -2,6 +2,7 @@
 //! is granted or refused rests on it.
 
 use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockhouse_core::{FencingToken, Instant, Mode, NameBuf, OwnerId};
 
@@ -34,52 +35,116 @@ pub struct HistoryEntry {
     pub operator: Option<Box<str>>,
     /// The words of the operator.
     pub reason: Option<Box<str>>,
+    /// How often it happened, from `since` to `at`: 1, but of refusals.
+    pub count: u32,
+    /// Since when a web lock was waited for, if it was.
+    pub waiting_since: Option<Instant>,
 }
 
-/// What an entry of the history was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HistoryKind {
+/// A closed set of words of the history: as the stores write them, and as keys of JSON.
+macro_rules! words {
+    ($(#[doc = $about:literal])+ $name:ident: $($(#[doc = $meaning:literal])+ $kind:ident = $word:literal, $key:literal;)*) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[doc = $meaning])+ $kind,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            /// All of them by their words in camelCase.
+            pub const KEYS: &'static [(&'static str, Self)] = &[$(($key, Self::$kind)),*];
+
+            /// The word for it.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $word,)*
+                }
+            }
+
+            /// The word for it in camelCase.
+            pub fn key(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $key,)*
+                }
+            }
+
+            /// The one of that word.
+            pub fn of(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.word() == word)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+    };
+}
+
+words! {
+    /// What an entry of the history was.
+    HistoryKind:
     /// An owner.
-    Owner,
+    Owner = "owner", "owner";
     /// An offline lock.
-    Offline,
+    Offline = "offline", "offline";
     /// A claim.
-    Claim,
+    Claim = "claim", "claim";
     /// An assignment.
-    Assignment,
+    Assignment = "assignment", "assignment";
+    /// A web lock. Those are in no store.
+    Web = "web", "web";
 }
 
-/// Why a hold or an owner ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HistoryEnd {
+words! {
+    /// Why a hold or an owner ended.
+    HistoryEnd:
     /// Its holder gave it back.
-    Released,
+    Released = "released", "released";
     /// The step of the business transaction that took it failed.
-    Undone,
+    Undone = "undone", "undone";
     /// The lock became exclusive, with a new token.
-    Upgraded,
+    Upgraded = "upgraded", "upgraded";
     /// The lock became shared again, as the step that had upgraded it failed.
-    Downgraded,
+    Downgraded = "downgraded", "downgraded";
     /// A request stole the name.
-    Stolen,
+    Stolen = "stolen", "stolen";
     /// An operator broke it.
-    Broken,
+    Broken = "broken", "broken";
     /// Its time was over.
-    Expired,
+    Expired = "expired", "expired";
     /// The owner was ended by a command.
-    Ended,
+    Ended = "ended", "ended";
     /// The longest life of the owner was over.
-    Overdue,
+    Overdue = "overdue", "overdue";
     /// The claim was made final.
-    Finalized,
+    Finalized = "finalized", "finalized";
     /// The assignment was taken back.
-    Unassigned,
+    Unassigned = "unassigned", "unassigned";
     /// The owner of the lock was ended by a command.
-    OwnerEnded,
+    OwnerEnded = "owner ended", "ownerEnded";
     /// The time of the owner of the lock was over.
-    OwnerExpired,
+    OwnerExpired = "owner expired", "ownerExpired";
     /// The longest life of the owner of the lock was over.
-    OwnerOverdue,
+    OwnerOverdue = "owner overdue", "ownerOverdue";
+    /// It was never held: others had the name, or a bound was reached.
+    Refused = "refused", "refused";
+    /// The web lock was waited for, and the request was taken back.
+    Aborted = "aborted", "aborted";
+    /// The longest hold of the web lock was over.
+    MaxHold = "max hold", "maxHold";
+    /// A younger web lock that excludes it was reclaimed.
+    Superseded = "superseded", "superseded";
+    /// The client of the web lock was silent for its lease.
+    LeaseExpired = "lease expired", "leaseExpired";
+    /// The client did not come back for its web lock after a restart.
+    NotReclaimed = "not reclaimed", "notReclaimed";
+    /// The client of the web lock has ended.
+    ClientEnded = "client ended", "clientEnded";
 }
 
 /// A question about the history of one bucket, the latest entries first.
@@ -112,6 +177,10 @@ pub struct HistoryFilter {
     pub who: Option<Box<str>>,
     /// With that token.
     pub token: Option<FencingToken>,
+    /// Ended at that time or later, in milliseconds of wall time since 1970.
+    pub from: Option<Instant>,
+    /// Ended before that time.
+    pub to: Option<Instant>,
 }
 
 /// A part of an answer about the history.
@@ -123,74 +192,96 @@ pub struct HistoryPage {
     pub next: Option<u64>,
 }
 
+/// Something that was refused, once or several times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalRecord {
+    /// An offline lock or a claim.
+    pub kind: HistoryKind,
+    /// The name.
+    pub name: NameBuf,
+    /// The mode.
+    pub mode: Option<Mode>,
+    /// The label of the owner, or the claimant.
+    pub who: Box<str>,
+    /// The owner that wanted the offline lock.
+    pub owner: Option<OwnerId>,
+    /// When it was refused first, in milliseconds of wall time since 1970.
+    pub since: Instant,
+    /// When it was refused last, likewise.
+    pub at: Instant,
+    /// How often.
+    pub count: u32,
+}
+
+/// How much of the history a store keeps, of all buckets together. The oldest entries go first, now and then
+/// and many together, with commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryBounds {
+    /// The most rows, about: entries beyond are deleted by the thousand.
+    pub rows: u32,
+    /// For how long; none: as long as there is room.
+    pub age: Option<Duration>,
+}
+
+impl HistoryBounds {
+    /// 100,000 rows, 30 days.
+    pub const DEFAULT: Self = Self { rows: 100_000, age: Some(Duration::from_secs(30 * 24 * 3600)) };
+
+    /// The most of the rows that are refusals, which do not push anything else out.
+    pub const fn refusals(self) -> u32 {
+        self.rows.div_ceil(10)
+    }
+
+    /// Entries that ended before this are too old, at that time.
+    pub fn oldest(self, now: SystemTime) -> Option<Instant> {
+        let oldest = now.checked_sub(self.age?)?.duration_since(UNIX_EPOCH).ok()?;
+        Some(Instant::from_millis(oldest.as_millis().try_into().ok()?))
+    }
+}
+
+impl Default for HistoryBounds {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Refusals of one name to one caller within this time are one entry.
+pub const REFUSALS_GATHERED: Duration = Duration::from_secs(60);
+
 /// So many rows of the history, of whichever bucket, a store looks at for one page.
 pub const HISTORY_ROWS_LOOKED_AT: u32 = 2000;
 
 /// So many entries are in one page at most.
 pub const HISTORY_PAGE: usize = 200;
 
-impl HistoryKind {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Owner, Self::Offline, Self::Claim, Self::Assignment];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Offline => "offline",
-            Self::Claim => "claim",
-            Self::Assignment => "assignment",
+impl HistoryEntry {
+    /// An entry without what only some have, and without a number.
+    pub fn new(kind: HistoryKind, since: Instant, at: Instant, end: HistoryEnd, who: &str) -> Self {
+        let (owner, name, mode, token, operator, reason) = (None, None, None, None, None, None);
+        let (seq, count, waiting_since, who) = (0, 1, None, who.into());
+        Self {
+            seq,
+            kind,
+            since,
+            at,
+            end,
+            who,
+            owner,
+            name,
+            mode,
+            token,
+            operator,
+            reason,
+            count,
+            waiting_since,
         }
     }
 
-    /// The kind of that word.
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.word() == word)
-    }
-}
-
-impl HistoryEnd {
-    /// All of them.
-    pub const ALL: [Self; 14] = [
-        Self::Released,
-        Self::Undone,
-        Self::Upgraded,
-        Self::Downgraded,
-        Self::Stolen,
-        Self::Broken,
-        Self::Expired,
-        Self::Ended,
-        Self::Overdue,
-        Self::Finalized,
-        Self::Unassigned,
-        Self::OwnerEnded,
-        Self::OwnerExpired,
-        Self::OwnerOverdue,
-    ];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Released => "released",
-            Self::Undone => "undone",
-            Self::Upgraded => "upgraded",
-            Self::Downgraded => "downgraded",
-            Self::Stolen => "stolen",
-            Self::Broken => "broken",
-            Self::Expired => "expired",
-            Self::Ended => "ended",
-            Self::Overdue => "overdue",
-            Self::Finalized => "finalized",
-            Self::Unassigned => "unassigned",
-            Self::OwnerEnded => "owner ended",
-            Self::OwnerExpired => "owner expired",
-            Self::OwnerOverdue => "owner overdue",
-        }
-    }
-
-    /// The end of that word.
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|end| end.word() == word)
+    /// How much memory it takes, about.
+    pub fn bytes(&self) -> usize {
+        let name = self.name.as_ref().map_or(0, |name| name.as_name().as_wtf8().len());
+        let texts = self.operator.iter().chain(&self.reason).map(|text| text.len());
+        size_of::<Self>() + name + self.who.len() + texts.sum::<usize>()
     }
 }
 
@@ -208,18 +299,8 @@ impl HistoryFilter {
             && self.owner.is_none_or(|it| entry.owner == Some(it))
             && self.who.as_ref().is_none_or(|it| entry.who == *it)
             && self.token.is_none_or(|it| entry.token == Some(it))
-    }
-}
-
-impl fmt::Display for HistoryKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl fmt::Display for HistoryEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+            && self.from.is_none_or(|it| entry.at >= it)
+            && self.to.is_none_or(|it| entry.at < it)
     }
 }
 
@@ -230,11 +311,12 @@ mod tests {
     #[test]
     fn every_word_stands_for_what_has_it() {
         for kind in HistoryKind::ALL {
-            assert_eq!(HistoryKind::of(kind.word()), Some(kind));
+            assert_eq!(HistoryKind::of(kind.word()), Some(*kind));
         }
         for end in HistoryEnd::ALL {
-            assert_eq!(HistoryEnd::of(end.word()), Some(end));
+            assert_eq!(HistoryEnd::of(end.word()), Some(*end));
         }
-        assert_eq!((HistoryKind::of("web"), HistoryEnd::of("")), (None, None));
+        assert_eq!((HistoryKind::of("lock"), HistoryEnd::of("")), (None, None));
+        assert_eq!(HistoryEnd::KEYS[11], ("ownerEnded", HistoryEnd::OwnerEnded));
     }
 }

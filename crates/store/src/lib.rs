@@ -55,8 +55,8 @@ pub use fleet::{
 };
 pub use held_list::{HeldList, HeldWebLock};
 pub use history::{
-    HISTORY_PAGE, HISTORY_ROWS_LOOKED_AT, HistoryEnd, HistoryEntry, HistoryFilter, HistoryKind, HistoryPage,
-    HistoryQuery,
+    HISTORY_PAGE, HISTORY_ROWS_LOOKED_AT, HistoryBounds, HistoryEnd, HistoryEntry, HistoryFilter,
+    HistoryKind, HistoryPage, HistoryQuery, REFUSALS_GATHERED, RefusalRecord,
 };
 pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
 pub use memory::MemoryStore;
@@ -64,9 +64,13 @@ pub use memory::MemoryStore;
 pub use memory::{MemoryBackup, StoredSlot};
 pub use port::{Store, StoreFuture};
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresFleet, PostgresOpenError, PostgresOptions, PostgresStore};
+pub use postgres::{
+    PostgresFleet, PostgresLook, PostgresOpenError, PostgresOptions, PostgresStore, SchemaLook, TablesLook,
+};
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub use postgres::{PostgresRestoreError, PostgresRestored};
 pub use recovered::{Opened, RecoveredRow, SecretKey};
 #[cfg(feature = "sqlite")]
-pub use sqlite::{DatabaseFile, RestoreError, Restored, SqliteOpenError, SqliteStore, restore};
+pub use sqlite::{
+    DatabaseFile, RestoreError, Restored, SqliteLook, SqliteOpenError, SqliteStore, look_at_sqlite, restore,
+};

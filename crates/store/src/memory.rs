@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-#[cfg(feature = "conformance")]
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -12,8 +11,9 @@ use parking_lot::Mutex;
 use crate::history::HISTORY_ROWS_LOOKED_AT;
 use crate::state::SlotState;
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryEntry, HistoryError, HistoryPage, HistoryQuery,
-    Opened, RecoveredRow, Scope, SecretKey, Slot, Store, StoreFuture, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryBounds, HistoryEnd, HistoryEntry, HistoryError,
+    HistoryPage, HistoryQuery, Opened, RecoveredRow, Scope, SecretKey, Slot, Store, StoreFuture, TakeError,
+    WriterId,
 };
 #[cfg(feature = "conformance")]
 use crate::{HighestNumbers, NoNumberLeft};
@@ -44,28 +44,55 @@ struct Memory {
     key: SecretKey,
     slots: BTreeMap<Slot, SlotState>,
     history: VecDeque<(Arc<Scope>, HistoryEntry)>,
-    /// Of the texts in it.
     history_bytes: usize,
+    /// How many of the entries are refusals.
+    refusals: usize,
+    bounds: HistoryBounds,
     last_entry: u64,
 }
 
-/// So many entries of the history are retained, as long as their texts take no more than so many bytes.
-const HISTORY_ENTRIES: usize = 10_000;
+/// The entries of the history take no more than so many bytes.
 const HISTORY_BYTES: usize = 16 << 20;
 
 impl Memory {
     fn commit(&mut self, batch: &CommitBatch) -> CommitOutcome {
-        let Self { slots, history, history_bytes, last_entry, .. } = self;
+        let Self { slots, history, .. } = self;
         let Some(state) = slots.get_mut(&batch.slot) else { return CommitOutcome::Fenced };
-        state.commit(batch, &mut |scope, entry| {
-            *last_entry += 1;
-            *history_bytes += bytes_of(&entry);
-            while history.len() == HISTORY_ENTRIES || *history_bytes > HISTORY_BYTES {
-                let Some((_, oldest)) = history.pop_front() else { break };
-                *history_bytes -= bytes_of(&oldest);
-            }
-            history.push_back((Arc::clone(scope), HistoryEntry { seq: *last_entry, ..entry }));
-        })
+        let before = history.len();
+        let outcome = state.commit(batch, &mut |scope, entry| history.push_back((Arc::clone(scope), entry)));
+        for (_, entry) in self.history.range_mut(before..) {
+            self.last_entry += 1;
+            entry.seq = self.last_entry;
+            self.history_bytes += entry.bytes();
+            self.refusals += usize::from(entry.end == HistoryEnd::Refused);
+        }
+        if self.history.len() > before {
+            self.prune();
+        }
+        outcome
+    }
+
+    /// Refusals push nothing out but refusals.
+    fn prune(&mut self) {
+        while self.refusals > self.bounds.refusals() as usize {
+            let first = self.history.iter().position(|(_, entry)| entry.end == HistoryEnd::Refused);
+            first.into_iter().for_each(|at| self.forget(at));
+        }
+        let oldest = self.bounds.oldest(SystemTime::now());
+        let is_old = |(_, entry): &(_, HistoryEntry)| oldest.is_some_and(|oldest| entry.at < oldest);
+        while self.history.len() - self.refusals > self.bounds.rows as usize
+            || self.history_bytes > HISTORY_BYTES
+            || self.history.front().is_some_and(is_old)
+        {
+            self.forget(0);
+        }
+    }
+
+    fn forget(&mut self, at: usize) {
+        if let Some((_, entry)) = self.history.remove(at) {
+            self.history_bytes -= entry.bytes();
+            self.refusals -= usize::from(entry.end == HistoryEnd::Refused);
+        }
     }
 
     fn page(&self, query: &HistoryQuery) -> HistoryPage {
@@ -83,12 +110,6 @@ impl Memory {
         }
         page
     }
-}
-
-fn bytes_of(entry: &HistoryEntry) -> usize {
-    let name = entry.name.as_ref().map_or(0, |name| name.as_name().as_wtf8().len());
-    let texts = entry.operator.iter().chain(&entry.reason).map(|text| text.len());
-    name + entry.who.len() + texts.sum::<usize>()
 }
 
 /// A copy of a [`MemoryStore`], to be restored later.
@@ -130,6 +151,16 @@ impl StoredSlot {
 }
 
 impl MemoryStore {
+    /// So many rows of history are kept unless [`keeping`](Self::keeping) says otherwise.
+    pub const HISTORY_ROWS: u32 = 10_000;
+
+    /// The same store, which keeps so much of the history.
+    #[must_use]
+    pub fn keeping(self, bounds: HistoryBounds) -> Self {
+        self.memory.lock().bounds = bounds;
+        self
+    }
+
     /// An empty store with a random key.
     ///
     /// # Errors
@@ -147,6 +178,8 @@ impl MemoryStore {
                 slots: BTreeMap::new(),
                 history: VecDeque::new(),
                 history_bytes: 0,
+                refusals: 0,
+                bounds: HistoryBounds { rows: Self::HISTORY_ROWS, age: None },
                 last_entry: 0,
             })),
             closed: false.into(),

@@ -382,7 +382,7 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     assert_eq!(line, expected);
     fs::copy(&backup, folder.file("newer.db")).unwrap();
     Connection::open(folder.file("newer.db")).unwrap().pragma_update(None, "user_version", 9).unwrap();
-    let line = "D/newer.db cannot be restored: it has schema version 9, but this lockhouse knows versions up to 5; name another backup";
+    let line = "D/newer.db cannot be restored: it has schema version 9, but this lockhouse knows versions up to 6; name another backup";
     assert_eq!(refused(&folder.file("newer.db"), &file), line);
     let used_up = folder.file("used-up.db");
     fs::copy(&backup, &used_up).unwrap();

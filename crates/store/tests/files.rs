@@ -202,7 +202,7 @@ async fn a_file_of_a_newer_version_is_refused() {
     let folder = Folder::new();
     let file = folder.file("lockhouse.db");
     database(&file).await;
-    let line = "F has schema version 9, but this lockhouse knows versions up to 5; use a newer lockhouse or name another file";
+    let line = "F has schema version 9, but this lockhouse knows versions up to 6; use a newer lockhouse or name another file";
     let raw = Connection::open(&file).unwrap();
     raw.pragma_update(None, "user_version", 9).unwrap();
     // While the number is in the log alone, as after a crash, and when it is in the file.

@@ -17,8 +17,9 @@ use lockhouse_core::{
 };
 use lockhouse_store::conformance::{self, Harness};
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, Fatal, Opened, PostgresOpenError, PostgresOptions, PostgresStore,
-    RecoveredRow, Scope, Slot, SqliteStore, Store, StoreFuture, StoreUnavailable, TakeError, Write, WriterId,
+    CommitBatch, CommitOutcome, Fatal, HistoryBounds, Opened, PostgresOpenError, PostgresOptions,
+    PostgresStore, RecoveredRow, Scope, Slot, SqliteStore, Store, StoreFuture, StoreUnavailable, TakeError,
+    Write, WriterId,
 };
 use tokio_postgres::Client;
 
@@ -39,7 +40,10 @@ impl Postgres {
     }
 
     fn options(&self) -> PostgresOptions {
-        PostgresOptions::default().schema(&self.schema).slots(4).statement_timeout(Duration::from_secs(20))
+        // What the samples say has ended is long ago.
+        let history = HistoryBounds { age: None, ..HistoryBounds::DEFAULT };
+        let options = PostgresOptions::default().schema(&self.schema).slots(4).history(history);
+        options.statement_timeout(Duration::from_secs(20))
     }
 
     async fn store(&self) -> PostgresStore {
@@ -470,8 +474,9 @@ async fn the_history_says_the_same_as_in_a_file() {
     let folder = server.folder().join("sqlite");
     std::fs::create_dir(&folder).unwrap();
     let file = folder.join("lockhouse.db");
-    let stores: [Arc<dyn Store>; 2] =
-        [Arc::new(schema.store().await), Arc::new(SqliteStore::open(&file).unwrap())];
+    let history = HistoryBounds { age: None, ..HistoryBounds::DEFAULT };
+    let of_file = SqliteStore::open_keeping(&file, history).unwrap();
+    let stores: [Arc<dyn Store>; 2] = [Arc::new(schema.store().await), Arc::new(of_file)];
     let scope = Arc::new(Scope::new("t", "b"));
     for store in stores {
         let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop::<RecoveredRow>).await.unwrap();
@@ -518,7 +523,8 @@ async fn the_history_says_the_same_as_in_a_file() {
 async fn the_history_keeps_its_newest_rows(rows_each: usize, ends_with_nothing: bool) {
     let server = Server::start(&["synchronous_commit=local"]);
     let schema = Postgres::at(server.address());
-    let store = Arc::new(schema.store_with(schema.options().history_rows(100)).await);
+    let store =
+        Arc::new(schema.store_with(schema.options().history(HistoryBounds { rows: 100, age: None })).await);
     let mut writer = Writer::take(&store, 0, 1).await;
     let mut last = 0;
     for _ in 0..3000 / rows_each {

@@ -25,8 +25,9 @@ use axum::routing::{MethodRouter, get, post};
 use lockhouse::implicit::{SessionOptions, Sessions};
 use lockhouse::store::{PostgresOptions, PostgresStore, SqliteStore, Store};
 use lockhouse::{Bucket, House, StoreState};
+use tokio::sync::watch;
 
-use crate::commands::{call, edit, list, locks, merge, sign_in};
+use crate::commands::{call, edit, free, list, locks, merge, sign_in};
 use crate::database::Database;
 
 /// The name of the cookie that a session is known by.
@@ -52,6 +53,7 @@ pub struct App {
     house: House,
     sessions: Sessions,
     session_timeout: Duration,
+    stopping: watch::Sender<bool>,
 }
 
 impl App {
@@ -77,7 +79,8 @@ impl App {
         let serious = |error| tracing::error!("{error}");
         let of_sessions = SessionOptions::new(session_timeout, serious).cookie(COOKIE);
         let sessions = Sessions::new(house.bucket(BUCKET).owners(), of_sessions);
-        Ok(Self { database, house, sessions, session_timeout })
+        let stopping = watch::Sender::new(false);
+        Ok(Self { database, house, sessions, session_timeout, stopping })
     }
 
     /// Every command, and whether it begins a business transaction or continues one. Commands that declare
@@ -99,6 +102,8 @@ impl App {
             .route("/customers/{id}/done", post(edit::done).layer(sessions.continues()))
             .route("/customers/{id}/merge", begins(get(merge::compare)))
             .route("/customers/{id}/merge", post(merge::merge).layer(sessions.continues()))
+            .route("/customers/{id}/free", get(free::free))
+            .route("/free.js", get(free::script))
             .route("/locks", get(locks::locks))
             .route("/sign-in", get(sign_in::form).post(sign_in::sign_in))
             .route("/sign-out", post(sign_in::sign_out))
@@ -114,6 +119,18 @@ impl App {
     /// The lock table.
     pub fn bucket(&self) -> Bucket {
         self.house.bucket(BUCKET)
+    }
+
+    /// Ends the answers that last, so that the server need not wait for them.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Comes when the application stops.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.stopping.subscribe();
+        // The last handle goes with the application.
+        Box::pin(async move { _ = stopping.wait_for(|is| *is).await })
     }
 
     /// Waits until no lock can be written any more, as another process has taken them over.

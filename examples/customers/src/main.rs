@@ -55,11 +55,13 @@ async fn run() -> anyhow::Result<()> {
         .await
         .with_context(|| format!("--port {port}: cannot listen on {address}"))?;
     println!("listening http://{}", listener.local_addr()?);
+    let stopped = app.clone();
     let stop = async move {
         tokio::select! {
             _ = terminated.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
+        stopped.stop();
     };
     tokio::select! {
         served = axum::serve(listener, app.router()).with_graceful_shutdown(stop).into_future() => served?,

@@ -234,6 +234,8 @@ struct TroublePage {
     again: Option<String>,
     /// To look at the customer without having it.
     look: Option<String>,
+    /// Where a page learns when the customer is free.
+    watch: Option<String>,
 }
 
 /// Writes every error to the reply, as a page.
@@ -270,8 +272,10 @@ fn of(trouble: Trouble, frame: Frame, again: Option<String>) -> Response {
     let customer = again.as_deref().and_then(|path| path.strip_prefix("/customers/"));
     let customer = customer.and_then(|rest| rest.split(['/', '?']).next());
     let look = customer.filter(|_| is_passing).map(|id| format!("/customers/{id}"));
+    let is_taken = matches!(trouble, Trouble::Taken(_));
+    let watch = look.as_ref().filter(|_| is_taken).map(|look| format!("{look}/free"));
     let again = again.filter(|_| is_passing);
-    page(trouble.status(), &TroublePage { frame, trouble, again, look })
+    page(trouble.status(), &TroublePage { frame, trouble, again, look, watch })
 }
 
 /// An error of the framework's own, such as a path that is no number.

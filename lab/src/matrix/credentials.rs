@@ -94,6 +94,7 @@ impl Credential {
             _ if self.state == State::Refused => Expected::Unauthenticated,
             Needs::Anything | Needs::These(_) if here.is_empty() => Expected::NothingHere,
             Needs::These(words) if lacks(here, words) => Expected::Forbidden(words),
+            Needs::Somewhere(words) if lacks(&self.permissions, words) => Expected::Forbidden(words),
             Needs::Everywhere(words) if lacks(everywhere, words) => Expected::Forbidden(words),
             _ => Expected::Done(self.whose),
         }

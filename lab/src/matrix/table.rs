@@ -15,6 +15,8 @@ pub(super) enum Needs {
     Anything,
     /// All of these permissions in the bucket.
     These(&'static [Word]),
+    /// All of these permissions in any bucket.
+    Somewhere(&'static [Word]),
     /// All of these permissions in all buckets.
     Everywhere(&'static [Word]),
 }
@@ -108,7 +110,9 @@ const CLAIM: &str = r#"{"resource":"{claimed}","token":"{token}"}"#;
 /// The routes of the OpenAPI document.
 #[rustfmt::skip]
 pub(super) const DOCUMENTED: &[Route] = &[
+    Route { needs: Needs::Somewhere(&["query"]), ..of("get", "/v1/buckets", &["query"], success(200), success(200)) },
     of("post", "/v1/buckets/{bucket}/owners", &["offline"], success(201), success(201)).body(r#"{"label":"Ada"}"#),
+    of("get", "/v1/buckets/{bucket}/owners", &["query"], with(200, "owners", "some"), with(200, "owners", "none")).query("label={ownerLabel}"),
     of("get", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], success(200), NO_OWNER).secret(OWNER),
     of("delete", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], success(204), NO_OWNER).secret(OWNER),
     of("post", "/v1/buckets/{bucket}/owners/{owner}/heartbeat", &["offline"], success(200), NO_OWNER).secret(OWNER),
@@ -132,15 +136,20 @@ pub(super) const DOCUMENTED: &[Route] = &[
     of("delete", "/v1/buckets/{bucket}/assignments", &["operate"], with(200, "unassigned", "true"), with(200, "unassigned", "false"))
         .query("resource={assigned}"),
     of("get", "/v1/buckets/{bucket}/query", &["query"], with(200, "entries", "some"), with(200, "entries", "none"))
-        .query("prefix={locked}"),
+        .query("name={locked}&sort=age"),
+    of("get", "/v1/buckets/{bucket}/overview", &["query"], success(200), success(200)),
+    of("get", "/v1/buckets/{bucket}/waits", &["query"], success(200), success(200)),
+    of("get", "/v1/buckets/{bucket}/sessions", &["operate"], success(200), success(200)),
     of("get", "/v1/buckets/{bucket}/history", &["query"], with(200, "entries", "some"), with(200, "entries", "none"))
         .query("name={assigned}"),
+    // A stream, of which only the head is waited for.
+    of("get", "/v1/buckets/{bucket}/events", &["query"], success(200), success(200)).query("name={locked}&state=true"),
 ];
 
 /// The routes that are in no document.
 #[rustfmt::skip]
 pub(super) const UNDOCUMENTED: &[Route] = &[
-    open("/"), open("/demo.js"), open("/demo.css"), open("/lockhouse.global.js"), open("/healthz"), open("/livez"), open("/readyz"),
+    open("/"), open("/dashboard"), open("/dashboard/"), open("/dashboard/locks"), open("/lockhouse.global.js"), open("/healthz"), open("/livez"), open("/readyz"),
     open("/openapi.json"), open("/problems/forbidden"),
     Route { needs: Needs::Everywhere(&["operate"]), ..of("post", "/v1/backup", &["operate"], success(200), success(200)) }
         .secret(Some("{operator}")).body(r#"{"file":"{file}"}"#),

@@ -69,7 +69,7 @@ impl World {
     pub(super) async fn words(&self) -> Result<Words> {
         let number = self.number();
         let name = |what: &str| format!("{what}-{number}");
-        let owner = self.make("owners", None, json!({"label": "Ada"})).await?;
+        let owner = self.make("owners", None, json!({"label": name("label")})).await?;
         let secret = owner["ownerSecret"].as_str().unwrap_or_default();
         let locks =
             json!({"owner": owner["owner"], "locks": [{"name": name("locked"), "mode": "exclusive"}]});
@@ -83,6 +83,7 @@ impl World {
         Ok(BTreeMap::from([
             ("bucket", BUCKET.to_owned()),
             ("owner", text(&owner["owner"])),
+            ("ownerLabel", name("label")),
             ("ownerSecret", secret.to_owned()),
             ("locked", name("locked")),
             ("fencingToken", text(&locked["locks"][0]["fencingToken"])),

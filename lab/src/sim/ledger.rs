@@ -219,7 +219,7 @@ impl Ledger {
                     *known = mark.up_to.max(*known);
                 }
             }
-            Write::StoppedHolding { .. } | Write::MarkErased => {}
+            Write::StoppedHolding { .. } | Write::MarkErased | Write::Refused { .. } => {}
         }
     }
 

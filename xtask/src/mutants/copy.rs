@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::rings::interleavings;
+use crate::rings::{dist, interleavings};
 use crate::workspace::cargo::PROFILE;
 use crate::workspace::tree;
 
@@ -90,11 +90,13 @@ impl Copy {
 
     /// The client's installed packages are not copied; they are no part of what a patch changes.
     fn link_packages(&self) -> Result<()> {
-        let (from, to) =
-            (self.root.join("clients/js/node_modules"), self.tree.join("clients/js/node_modules"));
-        if from.is_dir() && to.symlink_metadata().is_err() {
-            fs::create_dir_all(to.parent().unwrap_or(&self.tree))?;
-            std::os::unix::fs::symlink(from, to)?;
+        for project in dist::PROJECTS {
+            let packages = Path::new(project).join("node_modules");
+            let (from, to) = (self.root.join(&packages), self.tree.join(&packages));
+            if from.is_dir() && to.symlink_metadata().is_err() {
+                fs::create_dir_all(to.parent().unwrap_or(&self.tree))?;
+                std::os::unix::fs::symlink(from, to)?;
+            }
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! The built output of the client is committed, so that cargo alone builds the server; this proves it fresh.
+//! The built output of the client and of the dashboard is committed, so that cargo alone builds the server;
+//! this proves it fresh.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,25 +12,39 @@ use anyhow::{Context, Result, bail};
 use crate::rings::Run;
 use crate::rings::results::TestRun;
 
-/// Where the client is, and where its build goes.
+/// Where the client is; its build goes into `dist` below it.
 pub(crate) const CLIENT: &str = "clients/js";
 
-/// Builds the client again and compares; the folder is left as it was, modification times included, so that
-/// nothing that embeds it is built anew.
+/// Where the dashboard is; its build goes into `dist` below it.
+pub(crate) const DASHBOARD: &str = "dashboard";
+
+/// What npm builds and the server embeds.
+pub(crate) const PROJECTS: [&str; 2] = [CLIENT, DASHBOARD];
+
+/// Builds each again and compares; the folders are left as they were, modification times included, so that
+/// nothing that embeds them is built anew.
 pub(crate) fn ring(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    let folder = run.root.join(CLIENT).join("dist");
+    let mut tests = Vec::new();
+    for project in PROJECTS {
+        tests.extend(compare(run, project)?);
+    }
+    Ok(tests)
+}
+
+fn compare(run: &Run<'_>, project: &str) -> Result<Vec<TestRun>> {
+    let folder = run.root.join(project).join("dist");
     if !folder.is_dir() {
-        bail!("{CLIENT}/dist is missing: run `cargo xtask fix`");
+        bail!("{project}/dist is missing: run `cargo xtask fix`");
     }
     let committed = read(&folder)?;
-    let built = build(run, &folder);
+    let built = build(run, project, &folder);
     restore(&folder, &committed)?;
     let built = built?;
     let tests = committed.keys().chain(built.keys().filter(|file| !committed.contains_key(*file)));
     let fresh = |file: &PathBuf| same(committed.get(file), built.get(file));
     let tests = tests.map(|file| TestRun {
         suite: "dist".to_owned(),
-        name: format!("{} is what `npm run build` makes", file.display()),
+        name: format!("{project}: {} is what `npm run build` makes", file.display()),
         passed: fresh(file),
     });
     Ok(tests.collect())
@@ -40,10 +55,10 @@ struct SavedFile {
     modified: SystemTime,
 }
 
-fn build(run: &Run<'_>, folder: &Path) -> Result<BTreeMap<PathBuf, SavedFile>> {
+fn build(run: &Run<'_>, project: &str, folder: &Path) -> Result<BTreeMap<PathBuf, SavedFile>> {
     // From nothing, so that a file which is no longer built shows.
     fs::remove_dir_all(folder)?;
-    run.must(Command::new("npm").args(["run", "build", "--prefix", CLIENT]))?;
+    run.must(Command::new("npm").args(["run", "build", "--prefix", project]))?;
     read(folder)
 }
 

@@ -2,6 +2,7 @@
 
 mod alerts;
 pub(crate) mod conformance;
+pub(crate) mod dashboard;
 pub(crate) mod dist;
 mod generators;
 pub(crate) mod interleavings;
@@ -39,7 +40,12 @@ const HANG: u64 = 10;
 
 /// Every ring that `cargo xtask test` runs, in this order.
 pub(crate) const RINGS: &[Ring] = &[
-    Ring { name: "dist", shows: "the committed client build is fresh", usual_s: Some(30), work: dist::ring },
+    Ring {
+        name: "dist",
+        shows: "the committed builds of client and dashboard are fresh",
+        usual_s: Some(30),
+        work: dist::ring,
+    },
     Ring { name: "lint", shows: "format, lints and documentation", usual_s: Some(180), work: lint },
     Ring { name: "rust", shows: "unit, scenario, library and server tests", usual_s: Some(180), work: rust },
     Ring { name: "doc", shows: "examples in the documentation", usual_s: Some(60), work: doctests },
@@ -48,6 +54,12 @@ pub(crate) const RINGS: &[Ring] = &[
         shows: "client in Chromium and Node, against the built server; sample applications in Chromium",
         usual_s: Some(250),
         work: js,
+    },
+    Ring {
+        name: dashboard::NAME,
+        shows: "the dashboard in Chromium, on a server with 10^5 locks",
+        usual_s: Some(120),
+        work: dashboard::ring,
     },
     Ring {
         name: "http",
@@ -222,7 +234,8 @@ const LOG_LINES_SHOWN: usize = 400;
 
 fn lint(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let mut gates = verify::lints(run.root);
-    gates.push(("client", verify::client_check()));
+    gates.push(("client", verify::npm_check(dist::CLIENT)));
+    gates.push(("dashboard", verify::npm_check(dist::DASHBOARD)));
     let judged = gates.into_iter().map(|(name, mut gate)| {
         let passed = run.logged(&mut gate)?.is_success();
         Ok(TestRun { suite: "lint".to_owned(), name: name.to_owned(), passed })
@@ -256,7 +269,7 @@ fn server(root: &Path) -> PathBuf {
     tree::target(root).join(PROFILE).join("lockhouse")
 }
 
-fn built_server(run: &Run<'_>) -> Result<PathBuf> {
+pub(crate) fn built_server(run: &Run<'_>) -> Result<PathBuf> {
     let binary = server(run.root);
     anyhow::ensure!(binary.is_file(), "the build of the tests made no {}", binary.display());
     Ok(binary)
@@ -294,6 +307,7 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let report = tree::results_folder(run.root)?.join("js.xml");
     let mut files = test_files(&client.join("test"))?;
     files.extend(test_files(&run.root.join("examples"))?);
+    files.extend(test_files(&run.root.join(dist::DASHBOARD).join("test/logic"))?);
     let mut node = node_tests(&report, files);
     // The programs that run the tests, and all that they start.
     node.env("NODE_OPTIONS", format!("--import=\"{}\"", client.join("test/support/traces.mjs").display()));

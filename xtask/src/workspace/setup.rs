@@ -26,11 +26,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     namespaces()
 }
 
-/// What the tests of the JavaScript client need.
+/// What the tests of the JavaScript client and of the dashboard need.
 pub(crate) fn browser(root: &Path) -> Result<()> {
     node()?;
     chromium()?;
-    packages(root, dist::CLIENT)
+    dist::PROJECTS.iter().try_for_each(|project| packages(root, project))
 }
 
 fn node() -> Result<()> {

@@ -1,6 +1,7 @@
 import type { Agent } from './agent.js';
 import type { Caller } from './caller.js';
 import { Claims } from './claims.js';
+import { type BucketEvent, type EventsOptions } from './events.js';
 import { type ExtendedLockManager, type Source } from './lock-manager.js';
 import { Offline } from './offline.js';
 /**
@@ -15,6 +16,15 @@ export interface Bucket {
     readonly offline: Offline;
     /** Claims: reservations for a time. They know no partitions. */
     readonly claims: Claims;
+    /**
+     * What happens in the bucket from now on, or from an event on: grants, waits, ends and refusals of all
+     * three kinds. It connects again by itself and goes on where it was; a `gap`, and then the `state`, comes
+     * where events are missing. Each iteration has a connection of its own.
+     *
+     * Throws a TypeError for an option that cannot be used. The iteration throws the ProblemError of a server
+     * that refuses it, and the reason of the signal.
+     */
+    events(options?: EventsOptions): AsyncIterableIterator<BucketEvent>;
     /**
      * Ends the use of this bucket: locks are released, and everything pending rejects with an AbortError, as
      * does every later call with an InvalidStateError.
@@ -43,6 +53,7 @@ export declare class ConnectedBucket implements Bucket {
     readonly claims: Claims;
     /** A bucket that is connected for good has the `idleMs` Infinity. */
     constructor(name: string, host: BucketHost, idleMs: number);
+    events(options?: EventsOptions): AsyncIterableIterator<BucketEvent>;
     /** The agent, which is connected if there is none. */
     agent(): Agent;
     /** The agent if there is one. */

@@ -2,7 +2,7 @@ import type { Endpoints } from './endpoints.js';
 import { type Keys } from './key.js';
 import { type Mark } from './lease.js';
 import { type ProblemBody } from './problems.js';
-import type { FetchLike } from './types.js';
+import type { FetchLike, ResponseLike } from './types.js';
 /** How long and for whom a call goes on. */
 export interface CallOptions {
     /** Gives the call up. What it has done by then on the server stays done. */
@@ -41,8 +41,38 @@ export declare class Caller {
     constructor(endpoints: Endpoints, bucket: string, fetch: FetchLike | undefined, keys: Keys, admit: () => void, closed: AbortSignal);
     /** Aborts when the client is closed. */
     get closed(): AbortSignal;
+    /** Whether another key may be had where one was refused. */
+    get mayChangeKey(): boolean;
+    /** Resolves after so many milliseconds; rejects once the signal or the client ends it. */
+    pause(ms: number, signal: AbortSignal | undefined): Promise<void>;
+    /**
+     * Opens a stream, tried once at the endpoint that answered last. Rejects with the ProblemError of what
+     * keeps it from being had. A stream in which nothing comes for so many milliseconds ends.
+     */
+    open(path: string, silenceMs: number, signal: AbortSignal | undefined): Promise<AnswerStream>;
     /** Makes the call. The options were checked before. */
     call(call: Call, { signal, timeout }: CallOptions): Promise<Answer>;
 }
+/** An answer that comes piece by piece. */
+export declare class AnswerStream {
+    #private;
+    constructor(silenceMs: number, cancel: Cancellation, controller: AbortController, forget: () => void);
+    begin(response: ResponseLike): void;
+    /** The pieces as text. A connection that breaks off ends them; the end of the client or the signal throws. */
+    chunks(): AsyncGenerator<string, void, void>;
+    close(): void;
+}
 /** Reads the answer to a change. If that cannot be done, the change may have happened all the same. */
 export declare function ofChange<T>(read: () => T): T;
+/** What gives a call up: its caller's signal, or the end of the client. */
+declare class Cancellation {
+    #private;
+    constructor(...signals: (AbortSignal | undefined)[]);
+    /** Calls the listener when the call is given up. Returns what ends this. */
+    oncancel(listener: () => void): () => void;
+    throwIfCancelled(): void;
+    /** Resolves after so many milliseconds; rejects at once when the call is given up. */
+    pause(ms: number): Promise<void>;
+    end(): void;
+}
+export {};

@@ -1,6 +1,7 @@
 import { type Adoptable } from './adoption.js';
 import { type Bucket } from './bucket.js';
 import type { Claims } from './claims.js';
+import type { BucketEvent, EventsOptions } from './events.js';
 import { type Key } from './key.js';
 import type { ExtendedLockManager, Source } from './lock-manager.js';
 import type { Offline } from './offline.js';
@@ -95,6 +96,7 @@ export declare class LockhouseClient implements Client {
     get state(): ConnectionState;
     get onstate(): Listener | null;
     set onstate(listener: Listener | null | undefined);
+    events(options?: EventsOptions): AsyncIterableIterator<BucketEvent>;
     bucket(name: string): Bucket;
     /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
     source(bucket: string): Source;

@@ -4,6 +4,7 @@ export type { CallOptions } from './caller.js';
 export type { Assignment, Claim, ClaimOptions, Claims } from './claims.js';
 export { type Client, type ConnectOptions, connect } from './connect.js';
 export type { LockLostError, LossReason, RefusalDetail } from './errors.js';
+export type { BucketEvent, EventsOptions, GapEvent, LockEvent, StateEntry, StateEvent } from './events.js';
 export { install } from './install.js';
 export type { Key } from './key.js';
 export { AcquiredLock, HeldLock, heldLock, Lock } from './lock.js';

@@ -78,6 +78,8 @@ export interface ResponseLike {
         get(name: string): string | null;
     };
     text(): Promise<string>;
+    /** The body piece by piece, which only events need. */
+    readonly body?: ReadableStream<Uint8Array> | null;
 }
 /** As much of fetch as this client uses. */
 export type FetchLike = (url: string, init: FetchInit) => Promise<ResponseLike>;

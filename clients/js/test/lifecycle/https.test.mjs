@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
 import { launchChromium } from '../support/chromium.mjs';
 import { cleanups } from '../support/cleanup.mjs';
-import { openDemo } from '../support/demo.mjs';
+import { openTry } from '../support/try.mjs';
 import { bench, native, test } from '../support/lab.mjs';
 import { startServer } from '../support/server.mjs';
 
@@ -52,7 +52,7 @@ if (!native) {
       test(`WL-004 two tabs at ${host} take turns over https and wss`, async (t) => {
         const { context } = bench(t, lab);
         const url = `https://${host}:${lab.port}`;
-        const [a, b] = [await openDemo(await context(), { url }), await openDemo(await context(), { url })];
+        const [a, b] = [await openTry(await context(), { url }), await openTry(await context(), { url })];
         await a.ask('exclusive');
         await a.sees('mine', 'held, fencing token');
         await b.ask('exclusive');
@@ -77,16 +77,16 @@ if (!native) {
     test('every answer comes with what keeps pages safe, and the browser minds it', async (t) => {
       const { context } = bench(t, lab);
       const page = await (await context()).newPage();
-      for (const path of ['/', '/demo.js', '/lockhouse.global.js', '/openapi.json', '/nowhere']) {
+      for (const path of ['/', '/dashboard/', '/lockhouse.global.js', '/openapi.json', '/nowhere']) {
         const headers = await (await page.goto(`${lab.origin}${path}`)).allHeaders();
         assert.equal(headers['strict-transport-security'], 'max-age=15552000', path);
         assert.equal(headers['x-content-type-options'], 'nosniff', path);
       }
-      const { page: demo, response } = await openDemo(await context(), { url: lab.origin });
+      const { page: tab, response } = await openTry(await context(), { url: lab.origin });
       const headers = await response.allHeaders();
       assert.match(headers['content-security-policy'], /default-src 'none'.*frame-ancestors 'none'/);
       assert.equal(headers['referrer-policy'], 'no-referrer');
-      const violation = await demo.evaluate(async () => {
+      const violation = await tab.evaluate(async () => {
         const violated = new Promise((resolve) => addEventListener('securitypolicyviolation', resolve));
         const script = document.createElement('script');
         script.textContent = 'globalThis.injected = true';
@@ -95,7 +95,7 @@ if (!native) {
         return { effectiveDirective, injected: globalThis.injected };
       });
       assert.deepEqual(violation, { effectiveDirective: 'script-src-elem', injected: undefined });
-      const framed = await demo.evaluate(async (src) => {
+      const framed = await tab.evaluate(async (src) => {
         const violated = new Promise((resolve) => addEventListener('securitypolicyviolation', resolve));
         const frame = document.createElement('iframe');
         frame.src = src;
@@ -113,8 +113,9 @@ if (!native) {
       assert.deepEqual([before.status(), await before.text()], [400, 'this server speaks TLS: use https://']);
       await page.goto(`${lab.origin}/`);
       const upgraded = await page.goto(plain(HOST));
-      assert.deepEqual([upgraded.status(), upgraded.url()], [200, `${lab.origin}/`]);
-      assert.equal(upgraded.request().redirectedFrom().url(), plain(HOST));
+      assert.deepEqual([upgraded.status(), upgraded.url()], [200, `${lab.origin}/dashboard/try`]);
+      const first = upgraded.request().redirectedFrom().redirectedFrom();
+      assert.equal(first.url(), plain(HOST));
 
       const local = await page.goto(`https://localhost:${lab.port}/`);
       assert.equal((await local.allHeaders())['strict-transport-security'], undefined);

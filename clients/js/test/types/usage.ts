@@ -4,6 +4,7 @@ import {
   type AcquiredLock,
   type Assignment,
   type Claim,
+  type Client,
   connect,
   type HeldLock,
   InvalidError,
@@ -104,6 +105,18 @@ export async function book(seat: string): Promise<Assignment | null> {
   console.log(fencingToken, assignedAt.getTime(), claim.expiresAt.getTime());
   await claims.unassign(seat, { fencingToken });
   return claims.assignment(seat);
+}
+
+/** Comes when no client has the name. */
+export async function free(name: string, signal: AbortSignal): Promise<Date | undefined> {
+  const client: Client = connect('https://locks.example/');
+  for await (const event of client.events({ name, kind: 'offline', state: true, signal })) {
+    if (event.type === 'state' && event.entries.every(({ state }) => state !== 'held')) return undefined;
+    if (event.type === 'ended') return event.at;
+  }
+  // @ts-expect-error: there is no such discipline.
+  client.events({ kind: 'lock' });
+  return undefined;
 }
 
 /** Who edits what. */

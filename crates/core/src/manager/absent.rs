@@ -6,7 +6,9 @@ use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::tables::table::Tenure;
-use crate::{Acquire, AgentId, Effect, FencingToken, Grant, Instant, Mode, Name, NewRequest, Now, RequestId};
+use crate::{
+    Acquire, AgentId, Effect, EndCause, FencingToken, Grant, Instant, Mode, Name, NewRequest, Now, RequestId,
+};
 
 /// The locks of holders that have not come back yet. They are held like any others, by one agent that stands
 /// for all of these holders, to which no effect is reported.
@@ -55,7 +57,8 @@ impl<S: BuildHasher> LockManager<S> {
     /// stolen.
     pub fn give_up_absent(&mut self, now: Instant, token: FencingToken) {
         let lock = self.absent.as_mut().and_then(|absent| absent.locks.remove(&token));
-        if let Some(request) = lock {
+        if let Some(request) = lock.filter(|request| self.table.entry(*request).is_some()) {
+            self.table.ends_for(|| EndCause::NotReclaimed);
             self.release_the_lock(now, request);
         }
     }
@@ -105,6 +108,7 @@ impl<S: BuildHasher> LockManager<S> {
         request: &NewRequest<'_>,
         token: FencingToken,
     ) -> Grant {
+        self.table.is_replaced();
         let name = self.remove(lock.slot).name;
         if let Some(absent) = &mut self.absent {
             absent.locks.remove(&token);

@@ -6,7 +6,8 @@ use super::LockManager;
 use super::tables::deadlines::Due;
 use super::tables::table::{ArmedLease, Tenure};
 use crate::{
-    AgentId, ClaimEnd, Discipline, Effect, EndReason, Instant, LossCause, LossReason, NewAgent, Now, Refusal,
+    AgentId, ClaimEnd, Discipline, Effect, EndCause, EndReason, Instant, LossCause, LossReason, NewAgent,
+    Now, Refusal,
 };
 
 impl<S: BuildHasher> LockManager<S> {
@@ -45,6 +46,7 @@ impl<S: BuildHasher> LockManager<S> {
         if let Some(lease) = party.lease {
             self.deadlines.disarm_lease(agent, lease.armed);
         }
+        self.table.agent_ends(agent);
         self.remove_all_of(agent.slot);
         self.process_touched(now);
         true
@@ -63,7 +65,7 @@ impl<S: BuildHasher> LockManager<S> {
                     }
                     self.end_claim(now, entry.slot, ClaimEnd::Expired);
                 } else {
-                    self.break_lock(entry.slot, LossReason::Expired);
+                    self.break_lock(entry.slot, LossReason::Expired, None);
                 }
                 self.touched.push(name);
             }
@@ -76,6 +78,8 @@ impl<S: BuildHasher> LockManager<S> {
                     self.expire_owner(now, party.slot);
                 } else {
                     let (is_absent, held) = (self.is_absent(party.slot), self.table.held_web_locks());
+                    let end = if is_absent { EndCause::NotReclaimed } else { EndCause::Lease };
+                    self.table.ends_for(|| end);
                     self.remove_all_of(party.slot);
                     let cause = if is_absent { LossCause::NotReclaimed } else { LossCause::Lease };
                     let lost = held - self.table.held_web_locks();
@@ -96,6 +100,7 @@ impl<S: BuildHasher> LockManager<S> {
             deadlines.disarm_hold(removed);
             touched.push(removed.name);
         });
+        table.ended_all();
     }
 }
 

@@ -8,8 +8,8 @@ use super::tables::arena::KEPT;
 use super::tables::list::{ByName, NONE};
 use super::tables::table::{Extras, HeldToken, Removed, Tenure};
 use crate::{
-    Acquire, AgentId, BrokenBy, ClaimEnd, Discipline, Effect, FencingToken, Grant, HoldToBreak, Holder,
-    LockEnd, LockLoss, LossReason, Mode, NewRequest, Now, Outcome, Refusal, RequestId,
+    Acquire, AgentId, BrokenBy, ClaimEnd, Discipline, Effect, EndCause, FencingToken, Grant, HoldToBreak,
+    Holder, LockEnd, LockLoss, LossReason, Mode, NewRequest, Now, Outcome, Refusal, RequestId,
 };
 
 impl<S: BuildHasher> LockManager<S> {
@@ -188,7 +188,7 @@ impl<S: BuildHasher> LockManager<S> {
                 return;
             }
             match self.table.entries[victim].tenure() {
-                Tenure::Agent(_) => self.break_lock(victim, LossReason::Stolen),
+                Tenure::Agent(_) => self.break_lock(victim, LossReason::Stolen, None),
                 Tenure::Owner(_) if self.table.is_void(victim) => self.end_void_lock(now, victim),
                 Tenure::Owner(_) => self.end_lock(now, victim, LockEnd::Stolen),
                 Tenure::Ttl(_) => self.end_claim(now, victim, ClaimEnd::Stolen),
@@ -208,7 +208,8 @@ impl<S: BuildHasher> LockManager<S> {
         let by = || BrokenBy { operator: hold.operator.into(), reason: hold.reason.map(Into::into) };
         match self.table.entries[slot].tenure() {
             Tenure::Agent(_) => {
-                self.break_lock(slot, LossReason::Broken { reason: hold.reason.map(Into::into) });
+                let reason = LossReason::Broken { reason: hold.reason.map(Into::into) };
+                self.break_lock(slot, reason, Some(hold.operator));
             }
             Tenure::Owner(_) => self.end_lock(now, slot, LockEnd::Broken(by())),
             Tenure::Ttl(_) => self.end_claim(now, slot, ClaimEnd::Broken(by())),
@@ -217,11 +218,12 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(Some(holder))
     }
 
-    /// Takes a held web lock from its agent, with an effect that states the reason. Its name is not processed
-    /// here.
-    pub(super) fn break_lock(&mut self, slot: u32, reason: LossReason) {
+    /// Takes a held web lock from its agent, with an effect that states the reason; `operator` broke it, if
+    /// one did. Its name is not processed here.
+    pub(super) fn break_lock(&mut self, slot: u32, reason: LossReason, operator: Option<&str>) {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
+        self.table.ends_for(|| EndCause::of_loss(&reason, operator));
         let removed = self.remove(slot);
         self.table.tally_loss(Discipline::Web, (&reason).into(), 1);
         if self.is_absent(party) {
@@ -250,8 +252,8 @@ impl<S: BuildHasher> LockManager<S> {
 
     #[inline]
     pub(super) fn grant(&mut self, now: Now, name: u32, slot: u32) -> Grant {
-        self.table.tally_grant(slot);
         let token = FencingToken::new(self.next_number());
+        self.table.tally_grant(slot, token);
         self.hold(now, name, slot, token)
     }
 

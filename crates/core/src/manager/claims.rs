@@ -10,8 +10,8 @@ use std::ops::Deref;
 use super::LockManager;
 use super::tables::table::{ArmedLease, ClaimDetails, Extras, Tenure};
 use crate::{
-    AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, Discipline, FencingToken, Instant,
-    LossCause, Mode, Name, NameBuf, NewClaim, Now, Outcome, Refusal, SecretSeed,
+    AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, Discipline, EndCause, EventKind,
+    FencingToken, Instant, LossCause, Mode, Name, NameBuf, NewClaim, Now, Outcome, Refusal, SecretSeed,
 };
 
 /// An assignment of a name to a claimant, made by a final claim. An assignment is no hold: it excludes only
@@ -97,7 +97,7 @@ impl<S: BuildHasher> LockManager<S> {
             metadata: new.metadata.map(Into::into),
         };
         let slot = self.add_claim(name, &claim, expires);
-        self.table.tally_grant(slot);
+        self.table.tally_grant(slot, token);
         self.change(Change::Claimed(claim));
         Ok(ClaimGrant { token, expires })
     }
@@ -160,6 +160,9 @@ impl<S: BuildHasher> LockManager<S> {
         let assigned = record(name, &assignment);
         self.assignments.insert(name.to_buf(), assignment);
         self.change(Change::Assigned(assigned.clone()));
+        let said = (&*assigned.claimant, token, assigned.since);
+        self.table.assignment_event(EventKind::Assigned, &assigned.name, said);
+        self.table.ends_for(|| EndCause::Finalized);
         self.remove_and_process(now, slot);
         Ok(Box::new(assigned))
     }
@@ -171,7 +174,10 @@ impl<S: BuildHasher> LockManager<S> {
         if token.is_some_and(|token| token != stands) {
             return false;
         }
-        self.assignments.remove(&name);
+        if let Some(past) = self.assignments.remove(&name) {
+            let said = (&*past.claimant, past.token, past.since);
+            self.table.assignment_event(EventKind::Unassigned, &name, said);
+        }
         self.change(Change::Unassigned { name, token: stands, at: now.tick() });
         true
     }
@@ -184,6 +190,7 @@ impl<S: BuildHasher> LockManager<S> {
         if let Some(cause) = LossCause::of_claim(&reason) {
             self.table.tally_loss(Discipline::Claim, cause, 1);
         }
+        self.table.ends_for(|| EndCause::from(&reason));
         self.remove(slot);
         self.change(Change::Unclaimed { name, token, reason, at: now.tick() });
     }

@@ -24,6 +24,8 @@ use tables::arena::KEPT;
 use tables::deadlines::Deadlines;
 use tables::table::LockTable;
 pub use views::RequestStatus;
+pub use views::queues::{QueueEntry, QueueView};
+pub use views::survey::{ContendedName, Survey, Surveyed};
 
 use crate::{
     AgentId, Change, Command, Effect, FencingToken, Instant, Limits, Now, Outcome, OwnerId, Refusal,

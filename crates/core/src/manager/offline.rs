@@ -9,8 +9,8 @@ use super::tables::list::{ByName, ByParty};
 use super::tables::table::{Extras, HeldToken, Tenure};
 use super::views::HOLDERS_LOOKED_AT;
 use crate::{
-    Acquired, Change, Conflict, Discipline, FencingToken, GrantToUndo, Instant, LockEnd, LockRecord,
-    LossCause, Mode, Name, NewLocks, Now, OwnedLock, OwnerId, Refusal, Unlock, VoidLocks,
+    Acquired, Change, Conflict, Discipline, EndCause, FencingToken, GrantToUndo, Instant, LockEnd,
+    LockRecord, LossCause, Mode, Name, NewLocks, Now, OwnedLock, OwnerId, Refusal, Unlock, VoidLocks,
 };
 
 /// The need of one name of a command.
@@ -88,6 +88,7 @@ impl<S: BuildHasher> LockManager<S> {
         if let Some(cause) = LossCause::of_lock(&reason) {
             self.table.tally_loss(Discipline::Offline, cause, 1);
         }
+        self.table.ends_for(|| EndCause::from(&reason));
         self.remove(slot);
         self.change(Change::Unlocked { name, owner, token, reason, at: now.tick() });
     }
@@ -234,6 +235,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// The sole holder passes the waiting requests; apart from its place its lock is a new one.
     fn upgrade(&mut self, now: Now, slot: u32, metadata: Option<&str>) {
         let token = FencingToken::new(self.next_number());
+        self.table.changes_mode(slot, EndCause::Upgraded);
         let entry = &mut self.table.entries[slot];
         entry.mode = Mode::Exclusive;
         entry.token = Some(HeldToken::new(token));
@@ -242,18 +244,21 @@ impl<S: BuildHasher> LockManager<S> {
         if let Some(metadata) = metadata {
             self.table.set_metadata(slot, metadata);
         }
+        self.table.has_changed_mode(slot);
         self.change(Change::Locked(self.lock_record(slot)));
     }
 
     /// An upgraded lock is shared again, unless it already is; waiting readers are still to be granted.
     fn downgrade(&mut self, now: Now, slot: u32) -> bool {
-        let entry = &mut self.table.entries[slot];
-        if entry.mode == Mode::Shared {
+        if self.table.entries[slot].mode == Mode::Shared {
             return false;
         }
+        self.table.changes_mode(slot, EndCause::Downgraded);
+        let entry = &mut self.table.entries[slot];
         entry.mode = Mode::Shared;
         entry.since = now.tick();
         self.touched.push(entry.name);
+        self.table.has_changed_mode(slot);
         self.change(Change::Locked(self.lock_record(slot)));
         true
     }

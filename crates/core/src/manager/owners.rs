@@ -8,8 +8,8 @@ use super::tables::list::ByParty;
 use super::tables::table::OwnerDetails;
 use super::tables::void::VoidList;
 use crate::{
-    Change, Discipline, Instant, LossCause, NameBuf, NewOwner, Now, OwnerEnd, OwnerId, OwnerRecord, Refusal,
-    VoidLocks,
+    Change, Discipline, EndCause, Instant, LossCause, NameBuf, NewOwner, Now, OwnerEnd, OwnerId, OwnerRecord,
+    Refusal, VoidLocks,
 };
 
 impl<S: BuildHasher> LockManager<S> {
@@ -33,18 +33,20 @@ impl<S: BuildHasher> LockManager<S> {
             ends: new.max_ms.map(|ms| now.deadline(ms)),
             seed: new.seed,
         };
-        self.add_owner(&record, now.deadline(new.ttl_ms));
+        let party = self.add_owner(&record, now.deadline(new.ttl_ms));
+        self.table.owner_event(party, None);
         let owner = record.owner;
         self.change(Change::OwnerOpened(record));
         Ok(owner)
     }
 
     /// An owner that lives until `expires` unless it is touched.
-    pub(super) fn add_owner(&mut self, record: &OwnerRecord, expires: Instant) {
+    pub(super) fn add_owner(&mut self, record: &OwnerRecord, expires: Instant) -> u32 {
         let OwnerRecord { owner: id, ref label, ref metadata, ttl_ms, since, ends, seed } = *record;
         let owner = OwnerDetails { id, metadata: metadata.clone(), since, ends, seed, void: VoidList::EMPTY };
         let party = self.table.add_party(label, Some(Box::new(owner)));
         self.give_lease(party, ttl_ms, at_most(expires, ends));
+        party.slot
     }
 
     pub(super) fn touch_owner(&mut self, now: Now, owner: OwnerId) -> bool {
@@ -93,6 +95,7 @@ impl<S: BuildHasher> LockManager<S> {
             let count = self.table.locks_of_owner(party) as usize;
             self.table.tally_loss(Discipline::Offline, cause, count);
         }
+        self.table.owner_event(party, Some(reason));
         if self.table.parties[party].count as usize > self.limits.locks_ended_at_once {
             self.end_owner_in_parts(party, reason);
             return self.change(Change::LocksVoided { owner, which: VoidLocks::OfEnded(reason), at });
@@ -100,6 +103,7 @@ impl<S: BuildHasher> LockManager<S> {
         let names = self.names_of(party);
         self.disarm_lease_of_owner(party);
         self.end_turn(party);
+        self.table.ends_for(|| EndCause::WithOwner(reason));
         self.remove_all_of(party);
         self.change(Change::OwnerEnded { owner, names, reason, at });
     }

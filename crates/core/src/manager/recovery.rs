@@ -10,8 +10,8 @@ use super::algorithms::extras;
 use super::tables::list::{ByName, NONE};
 use super::tables::table::Tenure;
 use crate::{
-    Acquire, Effect, FencingToken, Grant, Instant, LossReason, Mode, Name, NameBuf, NewReclaim, NewRequest,
-    Now, Refusal,
+    Acquire, Effect, EndCause, FencingToken, Grant, Instant, LossReason, Mode, Name, NameBuf, NewReclaim,
+    NewRequest, Now, Refusal,
 };
 
 /// The manager's knowledge of the time before the restart, while it recovers.
@@ -110,7 +110,7 @@ impl<S: BuildHasher> LockManager<S> {
         let limit = self.limits.names;
         let slot = self.table.name_slot(name, limit).ok_or(Refusal::TooManyNames { limit })?;
         while !self.fits(slot, mode) {
-            self.break_lock(self.table.names[slot].held.head, LossReason::Superseded);
+            self.break_lock(self.table.names[slot].held.head, LossReason::Superseded, None);
         }
         if let Some(recovery) = &mut self.recovery {
             recovery.reclaimed.insert(token);
@@ -193,6 +193,7 @@ impl<S: BuildHasher> LockManager<S> {
     fn refuse_unavailable(&mut self, name: u32, slot: u32, queued: u32) {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
+        self.table.ends_for(|| EndCause::Unavailable);
         let request = self.remove(slot).request;
         let (holders, _) = self.holders(name);
         let refusal = Box::new(Refusal::Unavailable { holders, queued });
@@ -209,6 +210,7 @@ impl<S: BuildHasher> LockManager<S> {
     ) -> Grant {
         let tenure = Tenure::Agent(request.agent.slot);
         let entry = self.table.add_entry(now.tick(), name, tenure, request.acquire.mode(), extras(request));
+        self.table.tally_reclaim(entry.slot, token);
         self.hold(now, name, entry.slot, token)
     }
 

@@ -1,5 +1,9 @@
 //! Views of a manager, which do not change it.
 
+mod names;
+pub(crate) mod queues;
+pub(crate) mod survey;
+
 use std::hash::BuildHasher;
 use std::ops::Bound;
 
@@ -239,18 +243,13 @@ impl<S: BuildHasher> LockManager<S> {
     /// <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
     pub(super) fn snapshot_the_lock_state(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        for name in self.table.names.values() {
-            for (place, slot) in (1..).zip(name.queue.iter::<ByName>(&self.table.entries)) {
-                snapshot.pending.push(self.describe(slot, LockState::Pending { place }));
-            }
-            for slot in
-                name.held.iter::<ByName>(&self.table.entries).filter(|slot| !self.table.is_void(*slot))
-            {
-                let token = self.table.entries[slot].held_token();
-                snapshot.held.push(self.describe(slot, LockState::Held(token)));
-            }
-        }
+        self.table.names.slots().for_each(|(name, _)| self.add_to_snapshot(name, &mut snapshot));
         snapshot
+    }
+
+    /// All that is held and pending, as [`Command::Snapshot`](crate::Command::Snapshot) answers it.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_the_lock_state()
     }
 
     /// The first holders of the name, and how many requests wait for it.

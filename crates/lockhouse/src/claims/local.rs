@@ -163,20 +163,6 @@ pub(super) async fn assignments(bucket: &Arc<Shared>) -> Result<Vec<Assignment>,
     Ok(bucket.execute_read(|manager| manager.assignments().map(|it| view(bucket, it)).collect()).await?)
 }
 
-pub(crate) async fn assignments_from(
-    bucket: &Arc<Shared>,
-    prefix: &[u8],
-    start: &[u8],
-    most: usize,
-) -> Result<Vec<Assignment>, StoreError> {
-    let found = bucket.execute_read(|manager| {
-        let from = manager.assignments_from(start.max(prefix));
-        let of_prefix = from.take_while(|it| it.name.as_name().as_wtf8().starts_with(prefix));
-        of_prefix.take(most).map(|it| view(bucket, it)).collect()
-    });
-    found.await
-}
-
 pub(super) async fn unassign(
     bucket: &Arc<Shared>,
     name: Name<'_>,
@@ -230,7 +216,7 @@ fn token_of(
     Ok(Secret::of_claim(bucket.secret_key()?, bucket.scope(), name, number, seed))
 }
 
-fn view(bucket: &Shared, assignment: AssignmentView<'_>) -> Assignment {
+pub(crate) fn view(bucket: &Shared, assignment: AssignmentView<'_>) -> Assignment {
     Assignment {
         resource: assignment.name.clone(),
         claimant: assignment.claimant.to_owned(),

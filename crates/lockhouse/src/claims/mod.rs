@@ -2,7 +2,7 @@
 
 pub(crate) mod error;
 pub(crate) mod info;
-mod local;
+pub(crate) mod local;
 #[cfg(feature = "remote")]
 mod remote;
 
@@ -15,7 +15,7 @@ use lockhouse_core::{FencingToken, Name, NameBuf};
 use crate::claims::error::ClaimError;
 use crate::claims::info::{Assignment, ClaimInfo};
 use crate::engine::bucket::Bucket;
-use crate::error::{NotSupported, Quota, StoreError};
+use crate::error::{NotSupported, Quota};
 use crate::location::{BucketLocation, call_at};
 use crate::name_arg::NameArg;
 use crate::secret::Secret;
@@ -99,26 +99,6 @@ impl Bucket {
     /// Claims: reservations that end by themselves unless they are made final.
     pub fn claims(&self) -> Claims {
         Claims::new(BucketLocation::Local(self.0.clone()))
-    }
-
-    /// At most so many standing assignments, in the order of their names, of those whose WTF-8 begins with
-    /// `prefix` and is not before `start`: a page costs its own length, however many there are. Returned once
-    /// they are durable.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn assignments_from(
-        &self,
-        prefix: &[u8],
-        start: &[u8],
-        most: usize,
-    ) -> Result<Vec<Assignment>, StoreError> {
-        local::assignments_from(&self.0, prefix, start, most).await
     }
 }
 

@@ -10,6 +10,7 @@ use lockhouse_store::SecretKey;
 use crate::engine::clock::Clock;
 use crate::engine::commit::slot_lease::SlotLease;
 use crate::engine::commit::store_state::StoreStatus;
+use crate::engine::events::EventBounds;
 use crate::engine::memory::{MemoryBudget, MemoryReservation};
 use crate::engine::meters::Meters;
 use crate::engine::ticket::Tickets;
@@ -43,6 +44,8 @@ pub(crate) struct Bounds {
     pub(crate) block_in_place: bool,
     /// What happens is counted there, if anywhere.
     pub(crate) meters: Option<Meters>,
+    /// What happens is kept so far from the start of a bucket on, if it is.
+    pub(crate) events: Option<EventBounds>,
 }
 
 impl Environment {

@@ -91,7 +91,13 @@ impl MemoryReservation {
     /// [`BudgetExceeded`] if the tenant would have more than it may have; its memory stays as it was.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
-        if bytes <= self.bytes { Ok(()) } else { self.grow(bytes) }
+        if bytes <= self.bytes { Ok(()) } else { self.grow(bytes, 1) }
+    }
+
+    /// As [`reserve`](Self::reserve), but the tenant may have no more than half of its memory then: what is
+    /// kept for convenience leaves the rest to others.
+    pub(crate) fn reserve_of_half(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+        if bytes <= self.bytes { Ok(()) } else { self.grow(bytes, 2) }
     }
 
     /// Whether the tenant has all that it may have, or more.
@@ -108,8 +114,8 @@ impl MemoryReservation {
     }
 
     #[cold]
-    fn grow(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
-        let limit = self.budget.0.each.load(Ordering::Relaxed);
+    fn grow(&mut self, bytes: usize, share: usize) -> Result<(), BudgetExceeded> {
+        let limit = self.budget.0.each.load(Ordering::Relaxed) / share;
         let bytes = bytes.next_multiple_of(CHUNK);
         let mut of = self.budget.0.of.lock();
         let taken = of.entry(self.tenant.clone()).or_default();

@@ -6,6 +6,7 @@ pub(crate) mod bucket;
 pub(crate) mod clock;
 pub(crate) mod commit;
 pub(crate) mod environment;
+pub(crate) mod events;
 pub(crate) mod house;
 pub(crate) mod inbox;
 pub(crate) mod key;

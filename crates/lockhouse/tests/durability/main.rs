@@ -6,6 +6,7 @@ mod bounds;
 mod cancel;
 mod commits;
 mod ends;
+mod events;
 mod gate;
 mod notices;
 mod order;

@@ -120,6 +120,11 @@ impl Grants {
         everywhere.flat_map(|(_, granted)| granted.iter()).collect()
     }
 
+    /// The permissions in any bucket, whichever.
+    pub(crate) fn somewhere(&self) -> Permissions {
+        self.0.iter().flat_map(|(_, granted)| granted.iter()).collect()
+    }
+
     /// Each pattern with its permissions, as they were written.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (String, Permissions)> {
         self.0.iter().map(|(pattern, permissions)| match pattern {
@@ -147,6 +152,7 @@ mod tests {
         assert_eq!(grants.on("ord"), [Query].into_iter().collect());
         assert!(grants.on("or").is_empty() && grants.on("Orders").is_empty() && grants.on("").is_empty());
         assert!(grants.everywhere().is_empty());
+        assert_eq!(grants.somewhere(), [Request, Query, Operate].into_iter().collect());
         assert_eq!(Grants::all().on("anything"), Permissions::all());
         assert_eq!(Grants::all().everywhere(), Permissions::all());
         assert_eq!(

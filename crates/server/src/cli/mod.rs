@@ -5,6 +5,7 @@ mod claims;
 mod common;
 mod completions;
 mod config;
+mod doctor;
 mod exit;
 mod key;
 mod locks;
@@ -14,6 +15,7 @@ mod owner;
 mod run;
 mod serve;
 mod token;
+mod top;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -22,7 +24,7 @@ use clap::builder::Resettable;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::exit::{FAILURE, Failure, complain};
-use self::operate::{backup, break_holds, cluster, history};
+use self::operate::{backup, break_holds, buckets, cluster, events, history};
 
 /// Locks for tabs, workers, processes and machines, with the semantics of the Web Locks API.
 #[derive(Debug, Parser)]
@@ -38,8 +40,12 @@ struct Cli {
 enum Command {
     Serve(Box<serve::Serve>),
     Config(config::Config),
+    Doctor(Box<doctor::Doctor>),
     Run(run::Run),
     Ls(ls::Ls),
+    Top(top::Top),
+    Buckets(buckets::Buckets),
+    Events(events::EventsCommand),
     History(history::History),
     Break(break_holds::Break),
     Owner(owner::Owner),
@@ -65,8 +71,12 @@ pub(crate) fn main() -> ExitCode {
     match command {
         Command::Serve(serve) => serve.run(),
         Command::Config(config) => config.run(),
+        Command::Doctor(doctor) => finish(doctor.run()),
         Command::Run(run) => finish(run.run()),
         Command::Ls(ls) => finish(ls.run()),
+        Command::Top(top) => finish(top.run()),
+        Command::Buckets(buckets) => finish(buckets.run()),
+        Command::Events(events) => finish(events.run()),
         Command::History(history) => finish(history.run()),
         Command::Break(hold) => finish(hold.run()),
         Command::Owner(owner) => finish(owner.run()),

@@ -6,12 +6,14 @@
 
 use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
+use std::time::SystemTime;
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, header};
 use lockhouse::BucketKey;
 use lockhouse_wire::{CREDENTIAL_BYTES, Credential};
+use parking_lot::Mutex;
 
 use super::problem::{Code, Problem};
 use super::request::constraints::BUCKET;
@@ -23,6 +25,8 @@ use crate::auth::{self, Identity, Permissions, Unauthenticated};
 use crate::limits::ConnectionPermit;
 use crate::settings::Permission;
 use crate::state::AppState;
+use crate::tls::ClientCertificate;
+use crate::websocket::{Admission, Presented};
 
 /// The header with the caller's credential.
 pub(super) const KEY: HeaderName = HeaderName::from_static("lockhouse-key");
@@ -39,6 +43,9 @@ pub(super) struct Caller {
     pub(super) owner: Option<Arc<str>>,
 }
 
+/// A name for any bucket of a tenant, where none is meant.
+const ANY_BUCKET: &str = "*";
+
 /// The caller of an open server, made once.
 static ANONYMOUS: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::anonymous()));
 
@@ -50,12 +57,56 @@ pub(super) fn admit(
     route: &'static Route,
     named: PathParameters,
 ) -> ApiResult<()> {
+    // The credential is taken from the request before it comes to the handler.
+    let headers = route.is_stream.then(|| request.headers().clone());
     let caller = caller(state, request, route, named)?;
-    if let Some(bucket) = &caller.bucket {
-        charge(state, bucket.tenant())?;
+    if let (Some(mut headers), Some(bucket)) = (headers, &caller.bucket) {
+        match admit_stream(state, request, &mut headers, &bucket.bucket) {
+            Some(admission) => _ = request.extensions_mut().insert(admission),
+            None if state.authority().is_open() => {}
+            // The credential was deleted just now.
+            None => return Err(Problem::unauthenticated(&Unauthenticated::Key)),
+        }
+    }
+    match route.needs {
+        Needs::InBucket(_) => caller.bucket.as_ref().map_or(Ok(()), |key| charge(state, key.tenant()))?,
+        Needs::Somewhere(_) => charge(state, of_path(&caller.identity, ANY_BUCKET.to_owned())?.tenant())?,
+        Needs::Everywhere(_) | Needs::Nothing => {}
     }
     request.extensions_mut().insert(caller);
     Ok(())
+}
+
+/// The admission of a reader, which is looked at again as long as its stream lasts.
+#[derive(Clone, Debug)]
+struct StreamAdmission(Arc<Mutex<Option<Admission>>>);
+
+/// Of a caller that was admitted, with the headers as they came.
+fn admit_stream(
+    state: &AppState,
+    request: &Request,
+    headers: &mut HeaderMap,
+    bucket: &str,
+) -> Option<StreamAdmission> {
+    let initiator = state.initiator(headers);
+    let presented = Presented {
+        credential: credential(headers, false).ok()?,
+        certificate: auth::certificate(&initiator, request.extensions()),
+        from: request.extensions().get::<ConnectionPermit>().map(|permit| permit.from),
+        initiator,
+        bucket: bucket.to_owned(),
+        partition: String::new(),
+        user_agent: None,
+    };
+    let admission = Admission::new(state.authorities(), &state.audit, presented).ok()?;
+    Some(StreamAdmission(Arc::new(Mutex::new(Some(admission)))))
+}
+
+/// The admission of a reader, and the end of its certificate.
+pub(super) fn admission_of(extensions: &Extensions) -> (Option<Admission>, Option<SystemTime>) {
+    let admission = extensions.get::<StreamAdmission>().and_then(|admission| admission.0.lock().take());
+    let certificate = extensions.get::<Arc<ClientCertificate>>();
+    (admission, certificate.map(|certificate| certificate.expires_at))
 }
 
 /// A call costs one of the rate, whatever comes of it: a caller over its rate is refused before the body of
@@ -90,10 +141,11 @@ fn caller(
         Needs::InBucket(_) => {
             Some(Arc::new(of_path(&identity, bucket.ok_or_else(|| Problem::bad_path("bucket"))?)?))
         }
-        Needs::Everywhere(_) | Needs::Nothing => None,
+        Needs::Somewhere(_) | Needs::Everywhere(_) | Needs::Nothing => None,
     };
     let named = bucket.as_ref().map_or("", |key| &key.bucket);
     let (allowed, permission) = match needs {
+        Needs::Somewhere(permission) => (identity.grants.somewhere(), permission),
         Needs::Everywhere(permission) => (identity.grants.everywhere(), permission),
         Needs::InBucket(permission) => (identity.permissions(named), permission),
         Needs::Nothing => (Permissions::all(), Permission::Query),
@@ -102,6 +154,7 @@ fn caller(
         let place = match needs {
             Needs::InBucket(_) => format!("the bucket {named:?}"),
             Needs::Everywhere(_) | Needs::Nothing => "all buckets".to_owned(),
+            Needs::Somewhere(_) => "any bucket".to_owned(),
         };
         let problem = Problem::forbidden(permission, &place);
         deny(state, Some(&identity), request, route, named, &problem.detail);

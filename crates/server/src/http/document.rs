@@ -14,10 +14,11 @@ use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, Ref, RefOr, Requi
 use utoipa::{OpenApi as _, PartialSchema, ToSchema};
 
 use super::problem::{MEDIA_TYPE, Problem};
+use super::query::page::EntrySort;
 use super::request::constraints::{BUCKET, IDEMPOTENCY_KEY, OWNER};
 use super::request::schema::RuleSchema;
 use super::route::Needs;
-use super::{assignments, claims, history, holds, locks, owners, query};
+use super::{assignments, buckets, claims, events, history, holds, locks, owners, query, sessions, views};
 
 /// The names of the security schemes in the document.
 const OWNER_SECRET: &str = "ownerSecret";
@@ -26,26 +27,35 @@ const BEARER: &str = "bearer";
 
 /// What the handlers say of themselves, in the order in which it is told.
 #[derive(utoipa::OpenApi)]
-#[openapi(paths(
-    owners::routes::open,
-    owners::routes::show,
-    owners::routes::end,
-    owners::routes::heartbeat,
-    locks::routes::lock,
-    locks::routes::list,
-    locks::routes::release,
-    locks::routes::undo,
-    claims::routes::claim,
-    claims::routes::show,
-    claims::routes::renew,
-    claims::routes::release,
-    claims::routes::finalize,
-    assignments::routes::show,
-    assignments::routes::unassign,
-    query::routes::query,
-    holds::routes::break_holds,
-    history::routes::history
-))]
+#[openapi(
+    paths(
+        owners::routes::open,
+        owners::routes::list,
+        owners::routes::show,
+        owners::routes::end,
+        owners::routes::heartbeat,
+        locks::routes::lock,
+        locks::routes::list,
+        locks::routes::release,
+        locks::routes::undo,
+        claims::routes::claim,
+        claims::routes::show,
+        claims::routes::renew,
+        claims::routes::release,
+        claims::routes::finalize,
+        assignments::routes::show,
+        assignments::routes::unassign,
+        query::routes::query,
+        views::overview::show,
+        views::waits::show,
+        holds::routes::break_holds,
+        history::routes::history,
+        events::routes::events,
+        buckets::routes::list,
+        sessions::routes::list
+    ),
+    components(schemas(events::bodies::EventData, events::bodies::StateData))
+)]
 struct Handlers;
 
 /// The needs of a route, by its method and path.
@@ -65,7 +75,10 @@ fn complete(mut document: OpenApi, needs: NeedsOf) -> String {
         .build();
     document.tags =
         Some(TAGS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build()).into());
-    let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
+    let mut schemas = vec![
+        (Problem::name().into_owned(), Problem::schema()),
+        (EntrySort::name().into_owned(), EntrySort::schema()),
+    ];
     Problem::schemas(&mut schemas);
     schemas.extend(locks::bodies::parts());
     let bearer = |about: &str| {
@@ -115,7 +128,9 @@ fn complete_operation(operation: &mut Operation, path: &str, method: &Method, ne
         let parameter = parameter.description(Some(about)).schema(Some(schema.build()));
         parameters.push(parameter.build().into());
     };
-    add("bucket", ParameterIn::Path, BUCKET.schema(), "The bucket: who names another one never meets.");
+    if path.contains("{bucket}") {
+        add("bucket", ParameterIn::Path, BUCKET.schema(), "The bucket: who names another one never meets.");
+    }
     if path.contains("{owner}") {
         add("owner", ParameterIn::Path, OWNER.schema(), "The id of the owner.");
     }
@@ -158,7 +173,7 @@ fn securities(of_owner: bool) -> Vec<SecurityRequirement> {
 fn forbidden(needs: Option<Needs>) -> String {
     let place = "the host or the origin is not admitted";
     match needs {
-        Some(Needs::InBucket(permission) | Needs::Everywhere(permission)) => {
+        Some(Needs::InBucket(permission) | Needs::Somewhere(permission) | Needs::Everywhere(permission)) => {
             format!("`forbidden`: {place}, or the credential has not the permission `{}`.", permission.word())
         }
         Some(Needs::Nothing) | None => format!("`forbidden`: {place}."),

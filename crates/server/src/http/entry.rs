@@ -15,6 +15,7 @@ use tokio::task::yield_now;
 use tower::{Layer, Service};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+use super::buckets::fleet::SentHeaders;
 use super::forward::{CarriedOut, hand_on};
 use super::problem::{Code, Problem, advise_with_key, is_refusal_of_all};
 use super::request::body::{buffer_request, nothing_expected};
@@ -96,6 +97,10 @@ impl ApiEntry {
         let cluster = self.state.houses.cluster().filter(|_| matches!(route.needs, Needs::InBucket(_)));
         // The check takes a credential out, which the next node has to check as well.
         let headers = cluster.map(|_| request.headers().clone());
+        if matches!(route.needs, Needs::Somewhere(_)) && self.state.houses.cluster().is_some() {
+            let sent = SentHeaders(request.headers().clone());
+            request.extensions_mut().insert(sent);
+        }
         if let Err(problem) = access::admit(&self.state, &mut request, route, found.named) {
             return problem.into_response();
         }

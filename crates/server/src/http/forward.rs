@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::http::header::{self, HeaderName};
 use axum::http::{HeaderMap, Method, Response as HttpResponse, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use hyper::body::Incoming;
 use lockhouse::House;
 use lockhouse::fleet::BucketPlace;
@@ -20,13 +21,13 @@ use super::problem::{Problem, advise_with_key};
 use super::request::body::collect;
 use super::request::headers::IDEMPOTENCY_KEY_HEADER;
 use super::route::Route;
-use crate::bounds::{HTTP_BODY_BYTES, MOVING_PATIENCE};
+use crate::bounds::{HTTP_BODY_BYTES, MOVING_PATIENCE, STREAM_HEARTBEAT};
 use crate::cluster::{Cluster, Forwarded, HopError, caller_of};
-use crate::state::AppState;
+use crate::state::{AppState, Phase};
 
 /// Headers that are about one connection only (RFC 9110, section 7.6.1), and the length, which is written
 /// anew.
-const OF_CONNECTION: [HeaderName; 9] = [
+pub(super) const OF_CONNECTION: [HeaderName; 9] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
     header::EXPECT,
@@ -139,6 +140,9 @@ impl Call<'_> {
         let late = || HopError::Lost(format!("no answer within {patience:?}"));
         let error = match timeout(patience, sending).await.unwrap_or_else(|_| Err(late())) {
             Ok(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => return None,
+            Ok(response) if self.route.is_stream && response.status().is_success() => {
+                return Some(self.handed_on(response));
+            }
             Ok(response) => return Some(handed_back(response, patience)),
             Err(error) => error,
         };
@@ -156,6 +160,17 @@ impl Call<'_> {
                 Some(Problem::answer_lost(&why, self.route.is_repeatable).into_response())
             }
         }
+    }
+}
+
+impl Call<'_> {
+    /// A stream, piece by piece, until this server stops. A node that says nothing for twice the time of a
+    /// heartbeat is gone.
+    fn handed_on(&self, response: HttpResponse<Incoming>) -> Response {
+        let answer = handed_back(response, 2 * STREAM_HEARTBEAT);
+        let mut phases = self.state.phases();
+        let stops = async move { _ = phases.wait_for(|phase| *phase == Phase::Stopping).await };
+        answer.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(stops))))
     }
 }
 

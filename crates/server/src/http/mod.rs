@@ -14,12 +14,14 @@
 mod access;
 mod assignments;
 mod backup;
+mod buckets;
 mod calls;
 mod claims;
 mod cluster;
 mod document;
 mod dto;
 mod entry;
+mod events;
 mod forward;
 pub(crate) mod history;
 mod holds;
@@ -32,6 +34,8 @@ mod query;
 mod request;
 mod route;
 mod routes;
+mod sessions;
+pub(crate) mod views;
 
 use std::time::Duration;
 

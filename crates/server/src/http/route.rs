@@ -28,6 +28,8 @@ pub(crate) enum Needs {
     Nothing,
     /// The permission in the bucket of the path.
     InBucket(Permission),
+    /// The permission in any bucket; the answer shows no other ones.
+    Somewhere(Permission),
     /// The permission in all buckets.
     Everywhere(Permission),
 }
@@ -44,6 +46,8 @@ pub(crate) struct Route {
     /// Whether to send a request again with its `Idempotency-Key` does what the first one meant, at a server
     /// that does not know the key, too.
     pub(crate) is_repeatable: bool,
+    /// Whether the answer lasts, and comes piece by piece.
+    pub(crate) is_stream: bool,
     /// The parameters of the query that it knows.
     pub(crate) parameters: &'static [&'static str],
     pub(crate) handler: fn(Request, Arc<AppState>) -> Answering,

@@ -12,7 +12,10 @@ use matchit::{Params, Router};
 
 use super::problem::{self, Code, Problem};
 use super::route::{Answering, Needs, PathParameters, Route};
-use super::{assignments, backup, claims, cluster, document, history, holds, locks, metrics, owners, query};
+use super::{
+    assignments, backup, buckets, claims, cluster, document, events, history, holds, locks, metrics, owners,
+    query, sessions, views,
+};
 use crate::settings::Permission;
 use crate::state::AppState;
 
@@ -33,6 +36,7 @@ macro_rules! route {
             needs: $needs,
             takes_secret: false,
             is_repeatable: true,
+            is_stream: false,
             parameters: &[],
             handler: |request, state| run($handler, request, state),
         }
@@ -53,6 +57,13 @@ macro_rules! once {
     };
 }
 
+/// A route whose answer lasts.
+macro_rules! stream {
+    ($kind:ident!($($route:tt)*)) => {
+        Route { is_stream: true, ..$kind!($($route)*) }
+    };
+}
+
 /// A route that knows parameters of a query.
 macro_rules! query {
     ([$($known:literal),*] $($route:tt)*) => {
@@ -60,19 +71,21 @@ macro_rules! query {
     };
 }
 
-use Needs::{Everywhere, InBucket, Nothing};
+use Needs::{Everywhere, InBucket, Nothing, Somewhere};
 use Permission::{Claim, Offline, Operate, Query};
 
 /// Routes with the same path stand together.
 #[rustfmt::skip]
-static ROUTES: [Route; 24] = [
+static ROUTES: [Route; 30] = [
     route!(GET "/openapi.json", Nothing, document),
     route!(GET "/problems/{code}", Nothing, problem::explain),
     route!(GET "/metrics", Everywhere(Operate), metrics::show),
     secret!(POST "/v1/backup", Everywhere(Operate), backup::backup),
     route!(GET "/v1/cluster", Everywhere(Operate), cluster::show),
     route!(POST "/v1/cluster/drain", Everywhere(Operate), cluster::drain),
+    query!(["prefix", "limit", "cursor"] GET "/v1/buckets", Somewhere(Query), buckets::routes::list),
     route!(POST "/v1/buckets/{bucket}/owners", InBucket(Offline), owners::routes::open),
+    query!(["label", "limit", "cursor"] GET "/v1/buckets/{bucket}/owners", InBucket(Query), owners::routes::list),
     secret!(GET "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::routes::show),
     secret!(DELETE "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::routes::end),
     secret!(POST "/v1/buckets/{bucket}/owners/{owner}/heartbeat", InBucket(Offline), owners::routes::heartbeat),
@@ -88,8 +101,12 @@ static ROUTES: [Route; 24] = [
     route!(POST "/v1/buckets/{bucket}/claims/finalize", InBucket(Claim), claims::routes::finalize),
     query!(["resource"] GET "/v1/buckets/{bucket}/assignments", InBucket(Query), assignments::routes::show),
     once!(query!(["resource", "fencingToken", "reason"] DELETE "/v1/buckets/{bucket}/assignments", InBucket(Operate), assignments::routes::unassign)),
-    query!(["prefix", "kind", "owner", "state", "limit", "cursor"] GET "/v1/buckets/{bucket}/query", InBucket(Query), query::routes::query),
-    query!(["name", "prefix", "kind", "end", "owner", "label", "fencingToken", "limit", "cursor"] GET "/v1/buckets/{bucket}/history", InBucket(Query), history::routes::history),
+    query!(["name", "prefix", "kind", "client", "owner", "state", "fencingToken", "olderThanMs", "sort", "limit", "cursor"] GET "/v1/buckets/{bucket}/query", InBucket(Query), query::routes::query),
+    route!(GET "/v1/buckets/{bucket}/overview", InBucket(Query), views::overview::show),
+    route!(GET "/v1/buckets/{bucket}/waits", InBucket(Query), views::waits::show),
+    stream!(query!(["name", "prefix", "kind", "state", "lastEventId"] GET "/v1/buckets/{bucket}/events", InBucket(Query), events::routes::events)),
+    query!(["name", "prefix", "kind", "end", "owner", "label", "fencingToken", "from", "to", "limit", "cursor"] GET "/v1/buckets/{bucket}/history", InBucket(Query), history::routes::history),
+    query!(["limit", "cursor"] GET "/v1/buckets/{bucket}/sessions", InBucket(Operate), sessions::routes::list),
 ];
 
 static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {
@@ -181,7 +198,7 @@ mod tests {
                 methods.map(|method| (path.clone(), method.to_uppercase()))
             })
             .collect();
-        let routes = ROUTES.iter().filter(|route| route.path.starts_with("/v1/buckets/"));
+        let routes = ROUTES.iter().filter(|route| route.path.starts_with("/v1/buckets"));
         let known = routes.map(|route| (route.path.to_owned(), route.method.to_string())).collect();
         assert_eq!(documented, known);
     }

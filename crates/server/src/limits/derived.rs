@@ -1,9 +1,10 @@
 //! The bounds of the lock tables and of a session that follow from what operators set.
 
-use lockhouse::{Limits, MemoryBudget, Meters, Options};
+use lockhouse::{EventBounds, Limits, MemoryBudget, Meters, Options};
 use lockhouse_wire::{FRAME_BYTES, WireLimits};
 
 use crate::bounds::REQUESTS_PER_AGENT;
+use crate::settings::HistorySettings;
 use crate::settings::sections::limits::LimitSettings;
 
 /// The bounds of each bucket, unless operators set others; those of lengths they cannot set.
@@ -24,14 +25,19 @@ pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
 }
 
 /// The options of a house with those bounds, which shares the memory with others that have the same budget,
-/// and is counted together with those that have the same meters.
+/// is counted together with those that have the same meters, and keeps what happens if `history` says so.
 pub(crate) fn house_options(
     settings: &LimitSettings,
     budget: &MemoryBudget,
     meters: Option<&Meters>,
+    history: &HistorySettings,
 ) -> Options {
-    let options = Options::new().limits(bucket_limits(settings)).block_in_place(true).memory_budget(budget);
-    meters.map_or(options.clone(), |meters| options.meters(meters))
+    let mut options =
+        Options::new().limits(bucket_limits(settings)).block_in_place(true).memory_budget(budget);
+    if let Some(meters) = meters {
+        options = options.meters(meters);
+    }
+    if history.enabled { options.events(EventBounds::DEFAULT) } else { options }
 }
 
 /// The limits that `welcome` announces.

@@ -6,11 +6,14 @@
     reason = "a test that meets the unexpected fails and tells it"
 )]
 
+mod looking_on;
+
 use lockhouse::Limits;
 use lockhouse_wire::{
     ACK_EVERY, BATCH_FRAMES, CLIENT_ID_BYTES, FRAME_BYTES, LABEL_BYTES, SCOPE_BYTES, TICKET_BYTES,
 };
 
+use self::looking_on::{of_events, of_watching};
 use super::{BUCKET_LIMITS, Refused};
 use crate::bounds::*;
 use crate::settings::LimitSettings;
@@ -45,6 +48,7 @@ fn constants() -> Vec<Constant> {
         of_reading(),
         of_http(),
         of_audit_and_answers(),
+        of_events(),
         of_watching(),
         of_nodes(),
     ]
@@ -393,29 +397,6 @@ fn of_audit_and_answers() -> Vec<Constant> {
             HISTORY_AT_ONCE.to_string(),
             "calls about the history that look at the store at once, each of another tenant",
             "the others wait, `store_timeout` at most; then status 503 `overloaded`",
-        ),
-    ]
-}
-
-fn of_watching() -> Vec<Constant> {
-    vec![
-        (
-            "REQUEST_ID_BYTES",
-            bytes(REQUEST_ID_BYTES),
-            "the id that a client gives its request, in `x-request-id`",
-            "the server makes one",
-        ),
-        (
-            "METRIC_LABELS",
-            METRIC_LABELS.to_string(),
-            "bucket names with a label of their own in the metrics",
-            "share the label `other`",
-        ),
-        (
-            "METRICS_CONNECTIONS",
-            METRICS_CONNECTIONS.to_string(),
-            "connections at once to the listener of the metrics",
-            "status 503 `overloaded`, and closed",
         ),
     ]
 }

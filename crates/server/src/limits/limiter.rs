@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use lockhouse::{Bucket, MemoryBudget, MemoryReservation};
+use lockhouse::{MemoryBudget, MemoryReservation};
 use parking_lot::RwLock;
 
 use super::network::Network;
@@ -22,6 +22,9 @@ pub(crate) struct Limiter {
     networks: Quotas<Network>,
     tenants: Quotas<String>,
     bodies: Quotas<Option<Network>>,
+    /// Streams of events, by tenant and by credential.
+    pub(crate) streams: Quotas<String>,
+    pub(crate) streams_of_credentials: Quotas<String>,
     /// Frames that the clients of each tenant have not taken yet.
     pub(crate) unread: MemoryBudget,
     /// The copies by which each tenant looks at its buckets.
@@ -53,6 +56,8 @@ impl Limiter {
             networks: Quotas::default(),
             tenants: Quotas::default(),
             bodies: Quotas::default(),
+            streams: Quotas::default(),
+            streams_of_credentials: Quotas::default(),
             unread: MemoryBudget::new(settings.unread_bytes()),
             query_budget: MemoryBudget::new(settings.table_bytes()),
         }
@@ -118,12 +123,12 @@ impl Limiter {
         self.rate_limiters.charge_call(tenant, count, self.settings().tenant_rate);
     }
 
-    /// Memory for a copy of all that is held and pending in the bucket, reserved as long as the copy lives;
+    /// Memory for a copy of so many bytes of a bucket of that tenant, reserved as long as the copy lives;
     /// none while the copies of the tenant take together as much as its tables may. A tenant without another
     /// copy may copy any bucket.
-    pub(crate) fn reserve_for_query(&self, bucket: &Bucket) -> Option<Arc<MemoryReservation>> {
-        let mut memory = self.query_budget.of(bucket.key().tenant());
-        memory.reserve(bucket.bytes_of_snapshot().min(self.settings().table_bytes())).ok()?;
+    pub(crate) fn reserve_for_query(&self, tenant: &str, bytes: usize) -> Option<Arc<MemoryReservation>> {
+        let mut memory = self.query_budget.of(tenant);
+        memory.reserve(bytes.min(self.settings().table_bytes())).ok()?;
         Some(Arc::new(memory))
     }
 

@@ -65,6 +65,7 @@ mod tests {
             certificate,
             from: None,
             initiator: Initiator::Program,
+            user_agent: None,
             bucket,
             partition,
         };

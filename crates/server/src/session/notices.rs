@@ -51,6 +51,7 @@ impl Session {
     /// the tenant has all that it may have. An answer that is still being written had its memory reserved
     /// when it was made.
     pub(super) fn check_unread(&mut self) -> Verdict {
+        self.registration.view.set_queued_bytes(self.outbound.bytes());
         self.unread.settle(self.counted());
         if self.outbound.unacknowledged_bytes() > SPARED_BYTES && self.unread.is_full() {
             return SessionEnd::SlowTenant.verdict();
@@ -68,6 +69,13 @@ impl Session {
         self.unread.reserve(self.counted() + bytes).is_ok()
     }
 
+    fn forget_agent(&mut self, number: u64) {
+        if let Some(agent) = self.table.agent(number) {
+            self.registration.view.remove_agent(agent);
+        }
+        self.table.remove_agent(number);
+    }
+
     fn answer(&mut self, asked: PendingCall, outcome: Outcome) {
         if let PendingCall::Request { id, acquire: Acquire::Steal, .. } = asked {
             self.note_steal(id, &outcome);
@@ -75,9 +83,12 @@ impl Session {
         match (asked, outcome) {
             (PendingCall::Lease, Outcome::Joined(agent)) => self.lease_agent = Some(agent),
             (PendingCall::Renewal, Outcome::Renewed { alive: false }) => self.end(SessionEnd::LeaseExpired),
-            (PendingCall::Join { agent }, Outcome::Joined(id)) => self.table.add_agent(agent, id),
+            (PendingCall::Join { agent }, Outcome::Joined(id)) => {
+                self.table.add_agent(agent, id);
+                self.registration.view.add_agent(id);
+            }
             (PendingCall::Join { agent }, Outcome::Refused(refusal)) => self.refused_join(agent, &refusal),
-            (PendingCall::Leave { agent }, _) => self.table.remove_agent(agent),
+            (PendingCall::Leave { agent }, _) => self.forget_agent(agent),
             (
                 PendingCall::Request { id, agent, .. } | PendingCall::Reclaim { id, agent },
                 Outcome::Granted(grant),
@@ -164,7 +175,7 @@ impl Session {
                 if self.lease_agent.is_none_or(|lease_agent| lease_agent == agent) {
                     self.end(SessionEnd::LeaseExpired);
                 } else if let Some(number) = self.table.agent_number(agent) {
-                    self.table.remove_agent(number);
+                    self.forget_agent(number);
                     self.outbound.push(ServerEvent::Ended { agent: number, reason: EndedReason::Expired });
                 }
             }

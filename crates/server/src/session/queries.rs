@@ -94,7 +94,8 @@ impl Session {
     }
 
     pub(super) fn reserve_for_query(&self) -> Option<Arc<MemoryReservation>> {
-        self.state.limiter.reserve_for_query(self.port.bucket())
+        let bucket = self.port.bucket();
+        self.state.limiter.reserve_for_query(bucket.key().tenant(), bucket.bytes_of_snapshot())
     }
 
     /// Takes a snapshot of the whole bucket, in that memory.

@@ -121,6 +121,7 @@ impl Session {
     /// Runs while there is a connection.
     async fn attached(&mut self, connection: &mut WebSocketConnection) -> Parting {
         let mut heartbeat = self.heartbeat();
+        self.registration.view.set_connected(true);
         connection.enter(&self.registration.order, self.house.slot_lease());
         let mut has_read = false;
         loop {
@@ -173,6 +174,7 @@ impl Session {
     /// Waits for the next connection; none if the session ends before.
     async fn detached(&mut self) -> Option<WebSocketConnection> {
         self.pass_turn();
+        self.registration.view.set_connected(false);
         tracing::debug!(session = self.registration.id, "session waits for a resume");
         loop {
             let Verdict::GoOn = self.take_notices() else { return None };
@@ -222,6 +224,7 @@ impl Session {
             see_off(&self.state, attach.connection, LastWords::Farewell(farewell));
             return Ok(None);
         }
+        self.registration.view.set_peer(attach.admission.peer());
         self.admission = attach.admission;
         self.watches = Watches::default();
         self.welcome(true);

@@ -80,7 +80,7 @@ impl Session {
         let limits = state.limiter.settings();
         let registration = state
             .sessions
-            .register(admission.scope.clone(), &limits)
+            .register(admission.scope.clone(), admission.peer(), &limits)
             .map_err(|kind| state.limiter.refuse(kind).word())?;
         let bucket = state
             .bucket_within_limit(&house, &admission.scope)

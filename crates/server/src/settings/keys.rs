@@ -3,13 +3,13 @@
 use std::sync::LazyLock;
 
 use super::key::Key;
-use super::sections::{auth, cluster, limits, log, metrics, tls};
+use super::sections::{auth, cluster, history, limits, log, metrics, tls};
 
 /// Every key that there is, in the order in which they are shown.
 pub fn keys() -> &'static [Key] {
     static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-        let sections =
-            [tls::keys(), cluster::keys(), auth::keys(), limits::keys(), metrics::keys(), log::keys()];
+        let of_server = [tls::keys(), cluster::keys(), auth::keys(), limits::keys()];
+        let sections = [of_server.concat(), metrics::keys(), history::keys(), log::keys()];
         [server_keys(), sections.concat()].concat()
     });
     &KEYS
@@ -27,5 +27,6 @@ fn server_keys() -> Vec<Key> {
         Key::new("drain", "\"10s\"").flag("--drain"),
         Key::new("allowed_origins", "[]").flag("--allow-origin"),
         Key::new("lock_types", "{}").flag("--lock-type"),
+        Key::new("break_reason", "\"optional\""),
     ]
 }

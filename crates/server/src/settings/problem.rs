@@ -73,7 +73,7 @@ impl SettingsProblem {
     }
 
     /// The path of the key, if the problem is of one.
-    pub(crate) fn key(&self) -> Option<&str> {
+    pub fn key(&self) -> Option<&str> {
         match &self.wrong {
             Wrong::Text(_) => None,
             Wrong::Key(violation) => Some(&violation.field),

@@ -36,6 +36,8 @@ pub enum FlagValue {
     Yes,
     /// A value.
     Text(String),
+    /// A value that is a number.
+    Number(u32),
     /// Several values.
     List(Vec<String>),
     /// Several values with names.
@@ -162,6 +164,7 @@ impl FlagValue {
         let value = match self {
             Self::Yes => Value::Flag(true),
             Self::Text(text) => Value::Text(text.clone()),
+            Self::Number(number) => Value::Integer((*number).into()),
             Self::List(items) => list(items.iter().map(String::as_str), place),
             Self::Table(pairs) => table(pairs.iter().map(|(key, text)| (key.as_str(), text.as_str())), place),
         };

@@ -17,7 +17,7 @@ use super::hello::{ConnectionScope, Opened, read_hello};
 use super::refuse::refuse;
 use crate::access::{self, check_origin, is_list_of_origins};
 use crate::auth;
-use crate::bounds::{MOVING_PATIENCE, ORIGINS_BYTES};
+use crate::bounds::{MOVING_PATIENCE, ORIGINS_BYTES, USER_AGENT_CHARS};
 use crate::cluster::{Forwarded, caller_of};
 use crate::limits::ConnectionPermit;
 use crate::settings::LimitSettings;
@@ -67,6 +67,7 @@ pub(crate) async fn upgrade(
     }
     let initiator = state.initiator(request.headers());
     let certificate = auth::certificate(&initiator, request.extensions());
+    let user_agent = user_agent(request.headers());
     let permit = request.extensions().get::<ConnectionPermit>().cloned();
     let head = (state.houses.cluster().is_some() && forwarded.is_none()).then(|| {
         let target = request.uri().path_and_query().map_or(PATH, |target| target.as_str()).to_owned();
@@ -80,7 +81,7 @@ pub(crate) async fn upgrade(
             Ok(Ok(upgraded)) => {
                 let io = TokioIo::new(upgraded);
                 let connection = WebSocketConnection::new(io, head.is_some(), permit, write_timeout).await;
-                let opened = Opened { scope, initiator, certificate, head };
+                let opened = Opened { scope, initiator, certificate, user_agent, head };
                 read_hello(state, opened, connection, hello_timeout).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),
@@ -94,6 +95,12 @@ pub(crate) async fn upgrade(
         (header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL)),
     ];
     (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+}
+
+/// The words of the client about itself, as far as they are visible characters and not too many.
+fn user_agent(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(header::USER_AGENT)?.to_str().ok()?;
+    Some(text.chars().take(USER_AGENT_CHARS).collect())
 }
 
 /// What is unknown may be a misspelt partition. Its value, which may be a secret, is not repeated.

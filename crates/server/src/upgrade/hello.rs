@@ -25,6 +25,7 @@ pub(super) struct Opened {
     pub(super) scope: ConnectionScope,
     pub(super) initiator: Initiator,
     pub(super) certificate: PresentedCertificate,
+    pub(super) user_agent: Option<String>,
     /// Present if it may have to be handed on to another node.
     pub(super) head: Option<UpgradeHead>,
 }
@@ -49,7 +50,7 @@ pub(super) async fn read_hello(
     mut connection: WebSocketConnection,
     patience: Duration,
 ) {
-    let Opened { scope, initiator, certificate, head } = opened;
+    let Opened { scope, initiator, certificate, user_agent, head } = opened;
     let nothing = &mut WriteQueue::default();
     let first = async {
         loop {
@@ -70,7 +71,8 @@ pub(super) async fn read_hello(
                 let credential = hello.credential.take().map(Credential::into_owned);
                 let ConnectionScope { bucket, partition } = scope;
                 let from = connection.from();
-                let presented = Presented { credential, certificate, from, initiator, bucket, partition };
+                let presented =
+                    Presented { credential, certificate, from, initiator, bucket, partition, user_agent };
                 match Admission::new(state.authorities(), &state.audit, presented) {
                     Ok(admission) => match state.limiter.admit_tenant(admission.scope.tenant()) {
                         Ok(permit) => {

@@ -9,6 +9,7 @@ use lockhouse::BucketKey;
 use lockhouse_wire::{Credential, FatalCode, FrameProblem};
 use tokio::sync::watch;
 
+use super::session_view::Peer;
 use crate::access::Initiator;
 use crate::audit::{self, Audit, AuditEvent};
 use crate::auth::PresentedCertificate;
@@ -41,6 +42,8 @@ pub(crate) struct Presented {
     pub(crate) initiator: Initiator,
     pub(crate) bucket: String,
     pub(crate) partition: String,
+    /// The words of the client about itself.
+    pub(crate) user_agent: Option<String>,
 }
 
 /// The reason why a session cannot begin, or has to end.
@@ -74,6 +77,20 @@ impl Admission {
 
     pub(crate) fn allows(&self, permission: Permission) -> bool {
         self.permissions.has(permission)
+    }
+
+    /// What others may see of the connection.
+    pub(crate) fn peer(&self) -> Peer {
+        let origin = match &self.presented.initiator {
+            Initiator::Page(origin) => Some(origin.clone()),
+            Initiator::Program | Initiator::UnknownPage => None,
+        };
+        Peer {
+            credential: self.identity.name.clone(),
+            address: self.presented.from,
+            user_agent: self.presented.user_agent.clone(),
+            origin,
+        }
     }
 
     /// The remaining validity of the credential.
@@ -161,7 +178,8 @@ fn authenticate(
     authority: &Authority,
     presented: &Presented,
 ) -> Result<(Identity, BucketKey, Permissions), Denial> {
-    let Presented { credential, certificate, from: _, initiator, bucket, partition } = presented;
+    let Presented { credential, certificate, from: _, initiator, bucket, partition, user_agent: _ } =
+        presented;
     let refused = |why: Unauthenticated| {
         let mut problem = FrameProblem::with_field(
             "credential",

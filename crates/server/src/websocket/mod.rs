@@ -6,6 +6,7 @@ mod arrivals;
 mod connection;
 mod recorded;
 mod registry;
+mod session_view;
 mod silence;
 mod turns;
 mod write_queue;
@@ -15,5 +16,6 @@ pub(crate) use self::connection::{
     Farewell, Incoming, IncomingFrame, RawConnection, ReadMode, WebSocketConnection,
 };
 pub(crate) use self::registry::{Attach, Registration, SessionRegistry};
+pub(crate) use self::session_view::{Peer, SessionView};
 pub(crate) use self::turns::Turns;
 pub(crate) use self::write_queue::WriteQueue;

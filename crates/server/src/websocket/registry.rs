@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockhouse::BucketKey;
 use lockhouse_wire::Resume;
@@ -12,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::admission::Admission;
 use super::arrivals::{ArrivalOrder, ArrivalOrders};
 use super::connection::WebSocketConnection;
+use super::session_view::{Peer, SessionView};
 use crate::limits::{Full, Permit, Quotas, Refused};
 use crate::random::random_hex;
 use crate::settings::LimitSettings;
@@ -20,6 +22,8 @@ use crate::settings::LimitSettings;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionRegistry {
     entries: Arc<Mutex<HashMap<String, Registered>>>,
+    /// How many sessions there have been.
+    count: Arc<AtomicU64>,
     tenants: Quotas<String>,
     orders: ArrivalOrders,
 }
@@ -27,6 +31,7 @@ pub(crate) struct SessionRegistry {
 struct Registered {
     secret: String,
     scope: BucketKey,
+    view: Arc<SessionView>,
     attach: mpsc::Sender<Attach>,
 }
 
@@ -61,6 +66,8 @@ pub(crate) struct Registration {
     registry: SessionRegistry,
     pub(crate) id: String,
     pub(crate) secret: String,
+    /// What others may see of the session.
+    pub(crate) view: Arc<SessionView>,
     /// The order among the connections of the bucket.
     pub(crate) order: ArrivalOrder,
     attach: mpsc::Receiver<Attach>,
@@ -72,7 +79,12 @@ pub(crate) struct Registration {
 
 impl SessionRegistry {
     /// Enters a new session; refuses it if there are too many.
-    pub(crate) fn register(&self, scope: BucketKey, limits: &LimitSettings) -> Result<Registration, Refused> {
+    pub(crate) fn register(
+        &self,
+        scope: BucketKey,
+        peer: Peer,
+        limits: &LimitSettings,
+    ) -> Result<Registration, Refused> {
         let (all, each) = (limits.sessions as usize, limits.sessions_per_tenant as usize);
         let permit = self.tenants.take(scope.tenant().to_owned(), all, each).map_err(|full| match full {
             Full::All => Refused::Sessions,
@@ -80,9 +92,10 @@ impl SessionRegistry {
         })?;
         let (id, secret, order) = (random_hex::<16>(), random_hex::<32>(), self.orders.of(&scope));
         let (sender, attach) = mpsc::channel(1);
-        let entry = Registered { secret: secret.clone(), scope, attach: sender };
+        let view = Arc::new(SessionView::new(self.count.fetch_add(1, Ordering::Relaxed) + 1, peer));
+        let entry = Registered { secret: secret.clone(), scope, view: view.clone(), attach: sender };
         self.entries.lock().insert(id.clone(), entry);
-        Ok(Registration { registry: self.clone(), id, secret, order, attach, late: Vec::new(), permit })
+        Ok(Registration { registry: self.clone(), id, secret, view, order, attach, late: Vec::new(), permit })
     }
 
     /// Hands the connection to the session that it wants to go on with; gives it back if there is none.
@@ -111,6 +124,18 @@ impl SessionRegistry {
     /// The number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.entries.lock().len()
+    }
+
+    /// The sessions of that bucket whose numbers are above `after`, in the order of their numbers, at most so
+    /// many. O(all sessions).
+    pub(crate) fn of_bucket(&self, scope: &BucketKey, after: u64, most: usize) -> Vec<Arc<SessionView>> {
+        let sessions = self.entries.lock();
+        let of_it = sessions.values().filter(|entry| entry.view.number > after && entry.scope == *scope);
+        let mut views: Vec<_> = of_it.map(|entry| entry.view.clone()).collect();
+        drop(sessions);
+        views.sort_unstable_by_key(|view| view.number);
+        views.truncate(most);
+        views
     }
 
     /// Whether there is a session with that id.

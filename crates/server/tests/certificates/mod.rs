@@ -77,7 +77,8 @@ impl Ca {
         self.sign_with(name, vec![SanType::Rfc822Name(address.try_into().unwrap())], now - DAY, now + DAY)
     }
 
-    fn sign_for(&self, name: &str, names: &[&str], begin: SystemTime, end: SystemTime) -> Files {
+    /// One for those names and that time.
+    pub(crate) fn sign_for(&self, name: &str, names: &[&str], begin: SystemTime, end: SystemTime) -> Files {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let names = CertificateParams::new(names).unwrap().subject_alt_names;
         self.sign_with(name, names, begin, end)

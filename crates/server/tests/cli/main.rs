@@ -8,6 +8,7 @@ mod process;
 mod run_signals;
 mod run_waits;
 mod support;
+mod views;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;

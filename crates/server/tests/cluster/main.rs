@@ -17,3 +17,4 @@ mod relay;
 mod running;
 mod stale;
 mod tls;
+mod views;

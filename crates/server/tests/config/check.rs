@@ -227,6 +227,7 @@ lease = "5s" # f.toml:1
 drain = "3s" # --drain
 allowed_origins = ["https://a.example", "https://b.example"] # LOCKHOUSE_ALLOWED_ORIGINS
 lock_types = { "a b" = "exclusive-read" } # f.toml:4
+break_reason = "optional" # default
 
 [tls]
 # cert is not set

@@ -53,6 +53,13 @@ fn examples() -> Vec<Example> {
                 "{ k = \"read-write\" }",
             ],
         ),
+        example(
+            "break_reason",
+            "'required'",
+            "required",
+            None,
+            ["\"required\"", "\"required\"", ""],
+        ),
         example("limits.connections", "100", "200", None, ["100", "200", ""]),
         example("limits.hello_timeout", "'1s'", "2s", None, ["\"1s\"", "\"2s\"", ""]),
         example("tls.hsts", "'1h'", "2h", None, ["\"1h\"", "\"2h\"", ""]),

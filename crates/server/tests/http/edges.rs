@@ -262,6 +262,7 @@ async fn the_document_is_openapi_3_1_and_names_every_call_once() {
         "claim",
         "deleteAssignment",
         "endOwner",
+        "events",
         "finalizeClaim",
         "getAssignment",
         "getClaim",

@@ -307,6 +307,27 @@ async fn an_operator_breaks_exactly_the_holds_that_are_named() {
 }
 
 #[tokio::test]
+async fn a_server_whose_settings_ask_for_a_reason_breaks_nothing_without_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lockhouse.toml");
+    std::fs::write(&file, "break_reason = \"required\"\n").unwrap();
+    let api = Api::over(ServerProcess::with_options("10s", &["--config", file.to_str().unwrap()]));
+    let anna = api.owner("Anna").await;
+    let token = api.lock(&anna, "42", "write").await.body["locks"][0]["fencingToken"].clone();
+    let body = |reason: Value| {
+        json!({"holds": [{"name": "customer/42", "fencingToken": token}], "reason": reason})
+    };
+    for none in [Value::Null, json!(""), json!(" \t")] {
+        let refused = api.post("locks/break", body(none)).await;
+        assert_eq!((refused.outcome(), &refused.body["field"]), ((422, "invalid"), &json!("reason")));
+        assert_eq!(api.locked().await, ["customer/42"]);
+    }
+    let broken = api.post("locks/break", body(json!("she has left"))).await;
+    assert_eq!((broken.status, broken.body["broken"].as_array().unwrap().len()), (200, 1), "{broken:?}");
+    assert!(api.locked().await.is_empty());
+}
+
+#[tokio::test]
 async fn the_history_says_who_held_what_from_when_to_when_and_why_it_ended() {
     let mut api = Api::over(ServerProcess::with_file("10s"));
     let anna = api.owner("Anna").await;
@@ -356,7 +377,8 @@ async fn the_history_says_who_held_what_from_when_to_when_and_why_it_ended() {
     let rest = page(&format!("?limit=2&cursor={}", first.text("next"))).await;
     assert_eq!((ends(&rest), &rest.body["next"]), (vec!["offline n upgraded".to_owned()], &json!(null)));
     for (query, field) in [
-        ("?kind=web", "kind"),
+        ("?kind=lock", "kind"),
+        ("?from=2026", "from"),
         ("?end=gone", "end"),
         ("?limit=0", "limit"),
         ("?limit=201", "limit"),

@@ -18,3 +18,4 @@ mod postgres;
 #[path = "../process/mod.rs"]
 mod process;
 mod refusals;
+mod views;

@@ -31,21 +31,38 @@ async fn health_reports_version_and_epoch() {
 #[tokio::test]
 async fn the_page_comes_with_security_headers_and_only_under_names_of_this_machine() {
     let server = TestServer::start().await;
-    let (status, head, body) = get(&server, "/", "127.0.0.1").await;
+    let (status, head, page) = get(&server, "/dashboard/", "127.0.0.1").await;
     assert_eq!(status, 200);
-    assert!(head.contains("content-type: text/html") && body.contains("<!doctype html>"));
-    assert!(head.contains("default-src 'none'") && head.contains("frame-ancestors 'none'"));
-    assert!(
-        head.contains("x-content-type-options: nosniff") && head.contains("referrer-policy: no-referrer")
-    );
-    for path in ["/demo.js", "/demo.css", "/lockhouse.global.js"] {
-        let (status, _, body) = get(&server, path, "127.0.0.1").await;
-        assert!(status == 200 && !body.is_empty(), "{path}");
+    assert!(head.contains("content-type: text/html") && page.contains("<!doctype html>"));
+    assert!(head.contains("cache-control: no-cache") && head.contains("etag: \""), "{head}");
+    for path in ["/dashboard", "/dashboard/locks?prefix=a", "/dashboard/a/b"] {
+        assert_eq!(get(&server, path, "127.0.0.1").await.2, page, "{path}");
     }
-    for path in ["/", "/healthz", "/readyz", "/v1/ws"] {
+    let script = page.split('"').find(|part| part.ends_with(".js")).unwrap();
+    let (status, head, body) = get(&server, script, "127.0.0.1").await;
+    assert!(status == 200 && !body.is_empty(), "{script}");
+    assert!(head.contains("cache-control: public, max-age=31536000, immutable"), "{head}");
+    assert_eq!(get(&server, "/dashboard/assets/of-before.js", "127.0.0.1").await.0, 404);
+    for path in ["/", "/dashboard/", script, "/dashboard/assets/of-before.js", "/lockhouse.global.js"] {
+        let (_, head, _) = get(&server, path, "127.0.0.1").await;
+        let safe =
+            ["default-src 'none'", "frame-ancestors 'none'", "nosniff", "referrer-policy: no-referrer"];
+        assert!(safe.iter().all(|part| head.contains(part)), "{path}: {head}");
+        assert!(!head.contains("unsafe"), "{path}: {head}");
+    }
+    for path in ["/", "/dashboard/", script, "/healthz", "/readyz", "/v1/ws"] {
         assert_eq!(get(&server, path, "evil.example").await.0, 403, "{path}");
     }
     assert_eq!(get(&server, "/v1/ws", "localhost").await.0, 426);
+}
+
+#[tokio::test]
+async fn a_newcomer_is_led_to_two_tabs_in_the_bucket_of_the_address() {
+    let server = TestServer::start().await;
+    for (path, location) in [("/", "/dashboard/try"), ("/?bucket=a%2Fb", "/dashboard/try?bucket=a%2Fb")] {
+        let (status, head, _) = get(&server, path, "localhost").await;
+        assert!(status == 307 && head.contains(&format!("location: {location}\r\n")), "{path}: {head}");
+    }
 }
 
 #[tokio::test]
@@ -54,7 +71,7 @@ async fn an_unknown_path_is_answered_with_the_known_ones() {
     let (status, head, body) = get(&server, "/nothing", "localhost").await;
     assert_eq!(status, 404);
     assert!(head.contains("content-type: text/plain"), "{head}");
-    assert_eq!(body, "nothing is here; the WebSocket endpoint is /v1/ws, a demo page is at /\n");
+    assert_eq!(body, "nothing is here; the WebSocket endpoint is /v1/ws, the dashboard is at /dashboard\n");
     assert_eq!(get(&server, "/nothing", "evil.example").await.0, 403);
 }
 

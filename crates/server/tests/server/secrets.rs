@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use traces::Kind;
 
+use crate::support::keys::TwoTenants;
 use crate::support::{Client, PATIENCE, config};
 
 const ISSUER: &str = r#"
@@ -302,4 +303,24 @@ async fn a_server_that_is_shown_shows_no_secret() {
     assert!(!shown.contains(&operator) && !shown.contains(secret), "{shown}");
     stop.send(()).unwrap();
     task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_list_of_sessions_shows_neither_a_session_nor_its_secret_nor_a_key() {
+    let world = TwoTenants::with(lockhouse_server::LimitSettings::default(), 10_000).await;
+    let (loud, quiet) = (world.loud("").await, world.quiet("").await);
+    let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
+    let url = format!("http://{}/v1/buckets/default/sessions", world.server.address);
+    let answer = http.get(url).header("lockhouse-key", &world.loud).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let text = answer.text().await.unwrap();
+    let list: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "the other one is of another tenant: {text}");
+    assert_eq!(list["sessions"][0]["credential"], "loud");
+    for client in [&loud, &quiet] {
+        for secret in ["session", "secret"] {
+            assert!(!text.contains(client.welcome[secret].as_str().unwrap()), "{secret}: {text}");
+        }
+    }
+    assert!(!text.contains(&world.loud) && !text.contains(&world.quiet), "{text}");
 }

@@ -266,7 +266,7 @@ async fn a_page_meets_itself_and_no_program_whether_it_sends_its_origin_or_not()
     for (more, status, code) in [
         ("origin: https://localhost\r\n", 200, ""),
         ("sec-fetch-site: same-origin\r\n", 200, ""),
-        ("sec-fetch-site: same-origin\r\nreferer: https://localhost/demo\r\n", 200, ""),
+        ("sec-fetch-site: same-origin\r\nreferer: https://localhost/dashboard/\r\n", 200, ""),
         ("", 404, "unknown_owner"),
         ("origin: https://localhost:7\r\n", 404, "unknown_owner"),
         ("sec-fetch-site: cross-site\r\n", 401, "unauthenticated"),

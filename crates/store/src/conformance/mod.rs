@@ -60,10 +60,11 @@ pub use slots::{
     the_mark_of_a_clean_stop_is_erased_before_any_announcement, what_was_held_at_a_stop_comes_back_once,
 };
 pub use state::{
-    a_hundred_thousand_locks_come_back, each_change_does_what_it_says, marks_are_kept_where_they_were_put,
-    names_come_back_unit_by_unit, numbers_come_back_up_to_their_bounds,
-    state_comes_back_in_an_order_that_rebuilds_it, the_mark_of_a_dropped_bucket_passes_to_its_tenant,
-    void_locks_come_back_until_they_are_swept, what_was_committed_is_there_after_a_kill,
+    a_hundred_thousand_locks_come_back, a_refusal_is_an_entry_of_the_history_and_makes_no_bucket,
+    each_change_does_what_it_says, marks_are_kept_where_they_were_put, names_come_back_unit_by_unit,
+    numbers_come_back_up_to_their_bounds, state_comes_back_in_an_order_that_rebuilds_it,
+    the_mark_of_a_dropped_bucket_passes_to_its_tenant, void_locks_come_back_until_they_are_swept,
+    what_was_committed_is_there_after_a_kill,
 };
 
 use crate::{Store, StoreFuture};
@@ -110,6 +111,7 @@ macro_rules! for_each_promise {
             names_come_back_unit_by_unit
             numbers_come_back_up_to_their_bounds
             a_hundred_thousand_locks_come_back
+            a_refusal_is_an_entry_of_the_history_and_makes_no_bucket
             claims_and_their_ends_amount_to_what_they_say
             random_histories_amount_to_what_they_say
         }

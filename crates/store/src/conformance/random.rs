@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use lockhouse_core::{Change, LockRecord, Mode};
+use lockhouse_core::{Change, Instant, LockRecord, Mode, OwnerId};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::Harness;
 use super::life::Life;
 use super::sample::{
-    assignment, broken_claim, broken_lock, claim, ended, held_list, lock, owner, reserved, swept, unassigned,
-    unclaimed, unlocked, voided, writes,
+    assignment, broken_claim, broken_lock, claim, ended, held_list, lock, name, owner, reserved, swept,
+    unassigned, unclaimed, unlocked, voided, writes,
 };
 use crate::{
-    HistoryEntry, HistoryFilter, HistoryQuery, MarkOf, MemoryStore, RecoveredRow, Scope, SecretKey,
-    TokenMark, Write,
+    HistoryEntry, HistoryFilter, HistoryKind, HistoryQuery, MarkOf, MemoryStore, RecoveredRow, RefusalRecord,
+    Scope, SecretKey, TokenMark, Write,
 };
 
 const LIVES: u64 = 20;
@@ -142,6 +142,21 @@ fn compare(life: &Life, model: &Life) {
     assert_eq!(sorted(life), sorted(model));
 }
 
+fn refused(random: &mut Xoshiro256PlusPlus, scope: Arc<Scope>) -> Write {
+    let since = random.random_range(1..1000);
+    let refusal = RefusalRecord {
+        kind: [HistoryKind::Offline, HistoryKind::Claim][random.random_range(0..2)],
+        name: name(&random.random_range(0..4).to_string()),
+        mode: [None, Some(Mode::Shared), Some(Mode::Exclusive)][random.random_range(0..3)],
+        who: ["", "Bob"][random.random_range(0..2)].into(),
+        owner: Some(OwnerId::new(random.random_range(1..9))).filter(|_| random.random_bool(0.5)),
+        since: Instant::from_millis(since),
+        at: Instant::from_millis(since + random.random_range(0..60_000)),
+        count: random.random_range(1..9),
+    };
+    Write::Refused { scope, refusal: Box::new(refusal) }
+}
+
 /// Often one write, sometimes several that belong together.
 fn write(random: &mut Xoshiro256PlusPlus) -> Vec<Write> {
     let tenants = ["a", "b"];
@@ -154,6 +169,7 @@ fn write(random: &mut Xoshiro256PlusPlus) -> Vec<Write> {
         3 => vec![Write::LongestLease { ms: random.random_range(0..100_000) }],
         4 => vec![Write::RecoveryCompleted],
         5 => vec![Write::MarkErased],
+        7 | 8 => vec![refused(random, scope)],
         _ => writes(&scope, [change(random)]),
     }
 }

@@ -9,10 +9,13 @@ use lockhouse_core::{
 use super::Harness;
 use super::life::Life;
 use super::sample::{
-    assignment, claim, dropped, ended, lock, of_tenant, owner, recovered_rows, reserved, scope, swept,
+    assignment, claim, dropped, ended, lock, name, of_tenant, owner, recovered_rows, reserved, scope, swept,
     unassigned, unclaimed, unlocked, voided, writes,
 };
-use crate::{MarkOf, RecoveredRow, Scope, TokenMark, Write};
+use crate::{
+    HistoryEnd, HistoryEntry, HistoryFilter, HistoryKind, HistoryQuery, MarkOf, RecoveredRow, RefusalRecord,
+    Scope, TokenMark, Write,
+};
 
 /// Promise 4: every committed batch is there as a whole after the process was killed, at each of many
 /// moments.
@@ -302,6 +305,50 @@ pub async fn numbers_come_back_up_to_their_bounds(harness: &dyn Harness) {
     life.write(writes(&scope(), changes.clone())).await;
     let life = life.kill(harness).await;
     assert_eq!(life.recovered, recovered_rows(&scope(), false, changes));
+}
+
+/// A refusal is an entry of the history and nothing else: it makes no bucket, and survives as all the rest.
+pub async fn a_refusal_is_an_entry_of_the_history_and_makes_no_bucket(harness: &dyn Harness) {
+    let mut life = Life::begin(harness).await;
+    let refusal = RefusalRecord {
+        kind: HistoryKind::Offline,
+        name: name("a"),
+        mode: Some(Mode::Shared),
+        who: "Bob".into(),
+        owner: Some(OwnerId::new(7)),
+        since: Instant::from_millis(10),
+        at: Instant::from_millis(20),
+        count: 3,
+    };
+    let write = Write::Refused { scope: scope(), refusal: Box::new(refusal.clone()) };
+    // The bucket is made by what comes behind it in the same batch.
+    life.write(vec![write.clone()]).await;
+    let mut life = life.kill(harness).await;
+    assert_eq!(life.recovered, []);
+    let changes = [Change::OwnerOpened(owner(1))];
+    life.write([vec![write], writes(&scope(), changes.clone())].concat()).await;
+    let life = life.kill(harness).await;
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, changes));
+
+    let find = async |filter: HistoryFilter| {
+        let query = HistoryQuery { scope: (*scope()).clone(), before: None, limit: 10, filter };
+        let entries = life.store.history(query).await.unwrap_or_else(|error| panic!("{error}")).entries;
+        entries.into_iter().map(|entry| HistoryEntry { seq: 0, ..entry }).collect::<Vec<_>>()
+    };
+    let entry = HistoryEntry {
+        owner: refusal.owner,
+        name: Some(refusal.name),
+        mode: refusal.mode,
+        count: 3,
+        ..HistoryEntry::new(refusal.kind, refusal.since, refusal.at, HistoryEnd::Refused, "Bob")
+    };
+    let all = HistoryFilter::default();
+    let (early, late) = (Some(Instant::from_millis(20)), Some(Instant::from_millis(21)));
+    assert_eq!(find(all.clone()).await, [entry.clone(), entry.clone()]);
+    assert_eq!(find(HistoryFilter { from: early, to: late, ..all.clone() }).await.len(), 2);
+    assert_eq!(find(HistoryFilter { from: late, ..all.clone() }).await, []);
+    assert_eq!(find(HistoryFilter { to: early, ..all.clone() }).await, []);
+    assert_eq!(find(HistoryFilter { end: Some(HistoryEnd::Released), ..all }).await, []);
 }
 
 /// Many locks of several owners, in one batch and in many, and their end.

@@ -27,7 +27,7 @@ pub(crate) struct FleetStatements {
     leave: String,
     bury: String,
     pub(crate) learn: String,
-    nodes: String,
+    pub(crate) nodes: String,
     slots: String,
 }
 
@@ -361,7 +361,7 @@ fn mark(bytes: &[u8]) -> Result<[u8; 32], String> {
     bytes.try_into().map_err(|_| format!("a mark of {} bytes, not 32", bytes.len()))
 }
 
-fn node_row(row: &Row) -> Result<NodeRow, String> {
+pub(crate) fn node_row(row: &Row) -> Result<NodeRow, String> {
     Ok(NodeRow {
         id: NodeId(number(get(row, "incarnation")?)),
         label: text(row, "label")?,

@@ -92,5 +92,7 @@ fn entry(row: &Row, seq: u64) -> Result<HistoryEntry, String> {
         token: get::<Option<i64>>(row, "token")?.map(|token| values::token(number(token))).transpose()?,
         operator: text("operator")?,
         reason: text("reason")?,
+        count: get::<Option<i32>>(row, "times")?.map_or(1, i32::unsigned_abs),
+        waiting_since: None,
     })
 }

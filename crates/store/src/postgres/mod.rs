@@ -12,6 +12,7 @@ mod fleet;
 mod generation;
 mod history;
 mod load;
+mod look;
 mod options;
 #[cfg(feature = "sqlite")]
 mod restore;
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::TryStreamExt;
 use parking_lot::Mutex as SyncMutex;
@@ -37,23 +38,28 @@ use tokio_postgres::types::Type;
 
 pub use error::PostgresOpenError;
 pub use fleet::PostgresFleet;
+pub use look::{PostgresLook, SchemaLook, TablesLook};
 pub use options::PostgresOptions;
 #[cfg(feature = "sqlite")]
 pub use restore::{PostgresRestoreError, PostgresRestored};
 
-use crate::values::bits;
+use crate::values::{bits, wall};
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryError, HistoryPage, HistoryQuery, NodeId,
-    NodeRenewal, Opened, RecoveredRow, SecretKey, Slot, Store, StoreFuture, StoreUnavailable, TakeError,
-    WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryBounds, HistoryError, HistoryPage, HistoryQuery,
+    NodeId, NodeRenewal, Opened, RecoveredRow, SecretKey, Slot, Store, StoreFuture, StoreUnavailable,
+    TakeError, WriterId,
 };
 use connection::address::{DatabaseAddress, place_of};
+use connection::password::PasswordSource;
 use connection::{LazyConnection, Param, Servers, tls};
 use error::Trouble;
 use fleet::FleetStatements;
 use generation::{Generation, Knowledge};
 use sections::Sections;
 use setup::Setup;
+
+/// The time between two looks for rows of the history that are too old.
+const AGE_CHECK: Duration = Duration::from_secs(60);
 
 /// How long the next row of a load may take: the first comes once all are sorted.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
@@ -94,7 +100,9 @@ pub struct PostgresStore {
     place: Box<str>,
     limit: Duration,
     waits_for_standby: bool,
-    history_rows: u32,
+    history: HistoryBounds,
+    /// When rows of the history were last looked for that are too old.
+    pruned: SyncMutex<Option<Instant>>,
     commits: Mutex<LazyConnection>,
     /// For what a slot has, which may take long.
     loads: Mutex<LazyConnection>,
@@ -130,6 +138,26 @@ struct Statements {
     rows: String,
     /// Whether a slot is still that of an epoch and a writer.
     holds: String,
+}
+
+/// The servers at an address, and how the place of that schema in them is called.
+fn servers_at(
+    address: &str,
+    schema: &str,
+    limit: Duration,
+    password: Option<PasswordSource>,
+) -> Result<(Servers, Box<str>), PostgresOpenError> {
+    let DatabaseAddress { servers: mut configs, security } = DatabaseAddress::of(address)?;
+    let tls = tls::connector(&security)?;
+    for config in &mut configs {
+        config
+            .application_name("lockhouse")
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .tcp_user_timeout(limit)
+            .keepalives_idle(limit.max(Duration::from_secs(1)));
+    }
+    let place = place_of(&configs, schema).into();
+    Ok((Servers { configs, tls, password }, place))
 }
 
 impl PostgresStore {
@@ -179,18 +207,8 @@ impl PostgresStore {
         (first, seen): (usize, Generation),
     ) -> Result<Self, PostgresOpenError> {
         options.check()?;
-        let PostgresOptions { schema, slots, statement_timeout: limit, history_rows, password } = options;
-        let DatabaseAddress { servers: mut configs, security } = DatabaseAddress::of(address)?;
-        let tls = tls::connector(&security)?;
-        for config in &mut configs {
-            config
-                .application_name("lockhouse")
-                .target_session_attrs(TargetSessionAttrs::ReadWrite)
-                .tcp_user_timeout(limit)
-                .keepalives_idle(limit.max(Duration::from_secs(1)));
-        }
-        let place: Box<str> = place_of(&configs, &schema).into();
-        let servers = Servers { configs, tls, password };
+        let PostgresOptions { schema, slots, statement_timeout: limit, history, password } = options;
+        let (servers, place) = servers_at(address, &schema, limit, password)?;
         let another = || LazyConnection::new(servers.clone(), place.clone(), first);
         let mut looks = another();
         let key = SecretKey::random().map_err(|error| PostgresOpenError::Away {
@@ -206,7 +224,8 @@ impl PostgresStore {
         Ok(Self {
             place,
             limit,
-            history_rows,
+            history,
+            pruned: SyncMutex::new(None),
             waits_for_standby,
             commits,
             loads,
@@ -289,6 +308,16 @@ impl PostgresStore {
         Ok((outcomes, last))
     }
 
+    /// Before when entries are too old, once a minute.
+    fn oldest_if_due(&self) -> Option<lockhouse_core::Instant> {
+        let mut pruned = self.pruned.lock();
+        if pruned.is_some_and(|pruned| pruned.elapsed() < AGE_CHECK) {
+            return None;
+        }
+        *pruned = Some(Instant::now());
+        self.history.oldest(SystemTime::now())
+    }
+
     /// Notes that the batch is sent. Returns whether it was before, and is not settled since.
     fn note_sent(&self, batch: &CommitBatch) -> bool {
         let (epoch, writer, up_to) = (batch.epoch, batch.writer, batch.last_seq());
@@ -304,9 +333,11 @@ impl PostgresStore {
     async fn send(&self, batches: &[Arc<CommitBatch>]) -> Result<(Vec<CommitOutcome>, NodeRenewal), Fatal> {
         let all = |outcome: CommitOutcome| Ok((vec![outcome; batches.len()], NodeRenewal::Unknown));
         let (sections, lock_ms) = (Sections::of(batches), self.lock_ms());
-        let history_rows = i64::from(self.history_rows);
+        let history_rows = i64::from(self.history.rows);
+        let oldest = self.oldest_if_due().map(wall);
         let node = self.node.map(|node| bits(node.0));
-        let mut further: Vec<Param<'_>> = vec![(&history_rows, Type::INT8), (&node, Type::INT8)];
+        let mut further: Vec<Param<'_>> =
+            vec![(&history_rows, Type::INT8), (&oldest, Type::INT8), (&node, Type::INT8)];
         further.extend(sections.params());
         let known = self.known.lock().of_batches(batches);
         let params = known.params(&lock_ms, &further);
@@ -517,7 +548,7 @@ impl fmt::Debug for PostgresStore {
 impl Statements {
     fn of(quoted: &str) -> Self {
         Self {
-            commit: format!("SELECT outcome, expected, owned FROM {}", schema::call(quoted, "commit", 24)),
+            commit: format!("SELECT outcome, expected, owned FROM {}", schema::call(quoted, "commit", 25)),
             take: format!("SELECT * FROM {}", schema::call(quoted, "take", 4)),
             epoch: format!("SELECT epoch FROM {quoted}.slots WHERE slot = $1"),
             history: history::statement(quoted),

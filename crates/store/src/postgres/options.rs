@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use super::connection::password::PasswordSource;
 use super::error::PostgresOpenError;
-
-/// How many rows of the history are retained by default.
-const HISTORY_ROWS: u32 = 100_000;
+use crate::HistoryBounds;
 
 /// The most slots that a store may have.
 const MOST_SLOTS: u16 = 4096;
@@ -18,18 +16,18 @@ pub struct PostgresOptions {
     pub(crate) schema: String,
     pub(crate) slots: u16,
     pub(crate) statement_timeout: Duration,
-    pub(crate) history_rows: u32,
+    pub(crate) history: HistoryBounds,
     pub(crate) password: Option<PasswordSource>,
 }
 
 impl Default for PostgresOptions {
-    /// The schema `lockhouse`, one slot, a second for a statement, and 100,000 rows of history.
+    /// The schema `lockhouse`, one slot, a second for a statement, and 100,000 rows and 30 days of history.
     fn default() -> Self {
         Self {
             schema: "lockhouse".into(),
             slots: 1,
             statement_timeout: Duration::from_secs(1),
-            history_rows: HISTORY_ROWS,
+            history: HistoryBounds::DEFAULT,
             password: None,
         }
     }
@@ -58,11 +56,10 @@ impl PostgresOptions {
         self
     }
 
-    /// How many rows of history are retained at least, of all slots together; now and then the older ones are
-    /// deleted.
+    /// How much of the history is kept, of all slots together.
     #[must_use]
-    pub fn history_rows(mut self, count: u32) -> Self {
-        self.history_rows = count;
+    pub fn history(mut self, bounds: HistoryBounds) -> Self {
+        self.history = bounds;
         self
     }
 

@@ -12,7 +12,7 @@ use super::connection::Param;
 use crate::values::held_list;
 use crate::values::void_locks::VoidRow;
 use crate::values::{bits, bytes, number_of, of_claim, of_lock, of_owner, wall, with_owner, word};
-use crate::{CommitBatch, MarkOf, Scope, TokenMark, Write};
+use crate::{CommitBatch, MarkOf, RefusalRecord, Scope, TokenMark, Write};
 
 /// The batches of one commit.
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ impl<'a> Sections<'a> {
         sections
     }
 
-    /// The arguments of the statement, behind the first two.
+    /// The arguments of the statement, behind the first ones.
     pub(crate) fn params(&self) -> [Param<'_>; 22] {
         let Self { slots, epochs, writers, first, last, rows, at_once, tenants, buckets, columns } = self;
         let Columns { bucket, kind, name, owner, token, length, at, ends, seed, who, metadata, word, why } =
@@ -155,6 +155,10 @@ impl<'a> Sections<'a> {
                 self.columns.push(None, "stopped holding", row);
             }
             Write::MarkErased => self.columns.push(None, "erase mark", none),
+            Write::Refused { scope, refusal } => {
+                let bucket = self.bucket(scope, last);
+                self.columns.push(bucket, "refused", refused(refusal));
+            }
         }
     }
 
@@ -220,6 +224,20 @@ impl<'a> Sections<'a> {
             }
         };
         self.columns.push(bucket, kind, row);
+    }
+}
+
+fn refused(it: &RefusalRecord) -> WriteRow<'_> {
+    WriteRow {
+        name: Some(bytes(&it.name).into()),
+        owner: it.owner.map(|owner| bits(owner.get())),
+        length: Some(i64::from(it.count)),
+        at: Some(wall(it.at)),
+        ends: Some(wall(it.since)),
+        who: Some(it.who.as_bytes()),
+        word: it.mode.map(word),
+        why: Some(it.kind.word()),
+        ..WriteRow::default()
     }
 }
 

@@ -14,7 +14,7 @@ use super::schema;
 use crate::SecretKey;
 
 /// The oldest version that will do.
-const OLDEST: i32 = 14;
+pub(crate) const OLDEST: i32 = 14;
 
 /// How long it may take to make the tables, or to wait for another process that does.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -133,15 +133,20 @@ impl Setup<'_> {
     }
 
     fn failed(&self, error: &tokio_postgres::Error) -> PostgresOpenError {
-        let (place, why) = (self.place.into(), said(error));
-        match error.code() {
-            _ if is_demoted(error) => PostgresOpenError::Demoted { place, why },
-            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => PostgresOpenError::Rights { place, why },
-            _ => PostgresOpenError::Away { place, why },
-        }
+        failed(self.place, error)
     }
 
     fn away(&self, why: Box<str>) -> PostgresOpenError {
         PostgresOpenError::Away { place: self.place.into(), why }
+    }
+}
+
+/// The meaning of an error for a caller that opens the store at that place.
+pub(crate) fn failed(place: &str, error: &tokio_postgres::Error) -> PostgresOpenError {
+    let (place, why) = (place.into(), said(error));
+    match error.code() {
+        _ if is_demoted(error) => PostgresOpenError::Demoted { place, why },
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => PostgresOpenError::Rights { place, why },
+        _ => PostgresOpenError::Away { place, why },
     }
 }

@@ -115,6 +115,7 @@ impl Writes<'_, '_> {
                 self.run("UPDATE slots SET held = ?1", [held.as_ref().map(held_list::to_bytes)])
             }
             Write::MarkErased => self.run("UPDATE slots SET clean = 0", []),
+            Write::Refused { scope, refusal } => history::refused(self.statements, scope, refusal, self.rows),
         }
     }
 

@@ -145,7 +145,7 @@ fn find_holder(locks: &str, inode: &str) -> Option<u32> {
 
 /// The offsets at which SQLite puts its locks. <https://sqlite.org/fileformat2.html#the_lock_byte_page>
 #[cfg(target_os = "linux")]
-const LOCK_BYTES: std::ops::Range<u64> = (1 << 30)..(1 << 30) + 512;
+pub(crate) const LOCK_BYTES: std::ops::Range<u64> = (1 << 30)..(1 << 30) + 512;
 
 #[cfg(not(target_os = "linux"))]
 fn holder(_: &Path) -> Option<u32> {

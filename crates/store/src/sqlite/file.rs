@@ -1,6 +1,7 @@
 //! The database file: its identification, its creation, and its opening for this process alone.
 
 mod identity;
+mod look;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek};
@@ -14,6 +15,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::identity::DatabaseFile;
+pub use self::look::{SqliteLook, look_at_sqlite};
 use super::error::{SqliteOpenError, one_line, said};
 use super::schema;
 use crate::SecretKey;

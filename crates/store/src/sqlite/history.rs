@@ -2,10 +2,9 @@
 //! history is for people: nothing that is granted or refused rests on it.
 
 use std::cell::Cell;
+use std::time::{Duration, Instant, SystemTime};
 
-use lockhouse_core::{
-    BrokenBy, ClaimEnd, FencingToken, Instant, LockEnd, LockRecord, NameBuf, OwnerEnd, OwnerId,
-};
+use lockhouse_core::{BrokenBy, ClaimEnd, FencingToken, LockEnd, LockRecord, NameBuf, OwnerEnd, OwnerId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Params, Row, params};
 
@@ -13,44 +12,120 @@ use super::load::wrong;
 use super::statements::Statements;
 use crate::history::HISTORY_ROWS_LOOKED_AT;
 use crate::values::{self, bits, bytes, number, of_owner, wall, word};
-use crate::{HistoryEnd, HistoryEntry, HistoryKind, HistoryPage, HistoryQuery, Scope};
+use crate::{
+    HistoryBounds, HistoryEnd, HistoryEntry, HistoryKind, HistoryPage, HistoryQuery, RefusalRecord, Scope,
+};
 
-/// How many rows are retained; the oldest are deleted.
-pub(crate) const ROWS: u64 = 100_000;
-/// How many more rows there may be before the oldest are deleted together.
+/// How many rows are added before the surplus is counted again, and how many are deleted at once at most.
 const SLACK: u64 = 1000;
+
+/// The time between two looks for rows that are too old.
+const AGE_CHECK: Duration = Duration::from_secs(60);
 
 /// Bounds the growth of the table.
 #[derive(Debug)]
 pub(crate) struct HistoryBound {
-    rows: u64,
+    bounds: HistoryBounds,
     /// The rows added since the last deletion, including those of failed transactions.
     since: Cell<u64>,
+    /// How many rows there are that are no refusals, and that are; none while that is unknown.
+    counts: Cell<Option<[u64; 2]>>,
+    /// When rows were last looked for that are too old.
+    looked: Cell<Option<Instant>>,
 }
 
 /// Rows that a transaction has added.
 #[derive(Debug, Default)]
-pub(crate) struct AddedRows(Cell<u64>);
+pub(crate) struct AddedRows {
+    /// Of those that are no refusals, and of refusals.
+    counts: [Cell<u64>; 2],
+    /// Nothing is kept.
+    pub(crate) is_off: bool,
+}
+
+/// Rows that are no refusals, and rows that are.
+const OF: [&str; 2] = ["why <> 'refused'", "why = 'refused'"];
 
 impl HistoryBound {
-    pub(crate) fn new(rows: u64) -> Self {
+    pub(crate) fn new(bounds: HistoryBounds) -> Self {
         // The number of rows that the last process left is unknown, so the first addition deletes the
         // surplus.
-        Self { rows, since: Cell::new(SLACK) }
+        Self { bounds, since: Cell::new(SLACK), counts: Cell::default(), looked: Cell::default() }
     }
 
-    /// Deletes the oldest rows if it is time to. A count that is too high, after a failed transaction, does
-    /// no harm.
-    pub(crate) fn keep(&self, statements: &Statements<'_>, rows: &AddedRows) -> rusqlite::Result<()> {
-        self.since.set(self.since.get() + rows.0.get());
-        if rows.0.get() == 0 || self.since.get() < SLACK {
+    /// For a transaction that begins.
+    pub(crate) fn added(&self) -> AddedRows {
+        AddedRows { is_off: self.bounds.rows == 0, ..AddedRows::default() }
+    }
+
+    /// A transaction has failed, with what it added and deleted.
+    pub(crate) fn forget_counts(&self) {
+        self.counts.set(None);
+    }
+
+    /// Deletes a part of the oldest rows if it is time to: those beyond the bounds, and those that are too
+    /// old. Refusals push nothing out but refusals.
+    pub(crate) fn keep(&self, file: &Connection, rows: &AddedRows) -> rusqlite::Result<()> {
+        let added = [rows.counts[0].get(), rows.counts[1].get()];
+        if added == [0, 0] {
             return Ok(());
         }
-        let sql = "DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?1";
-        statements.run(sql, [bits(self.rows)])?;
-        self.since.set(0);
+        self.since.set(self.since.get() + added[0] + added[1]);
+        let known = self.counts.take();
+        let mut counts = known.map(|[held, refused]| [held + added[0], refused + added[1]]);
+        let is_time_to_look = self.looked.get().is_none_or(|looked| looked.elapsed() >= AGE_CHECK);
+        if self.since.get() >= SLACK || is_time_to_look {
+            let mut exact = match counts {
+                Some(counts) => counts,
+                None => count(file)?,
+            };
+            if is_time_to_look && let Some(oldest) = self.bounds.oldest(SystemTime::now()) {
+                self.looked.set(Some(Instant::now()));
+                delete_older(file, oldest, &mut exact)?;
+            }
+            let bounds = [self.bounds.rows, self.bounds.refusals()].map(u64::from);
+            let mut is_done = true;
+            for ((of, count), bound) in OF.iter().zip(&mut exact).zip(bounds) {
+                let surplus = count.saturating_sub(bound);
+                let now = surplus.min(2 * SLACK);
+                is_done &= now == surplus;
+                if now > 0 && (self.since.get() >= SLACK) {
+                    let sql = format!(
+                        "DELETE FROM history WHERE seq IN (SELECT seq FROM history WHERE {of} ORDER BY seq LIMIT ?1)"
+                    );
+                    *count -= file.execute(&sql, [bits(now)])? as u64;
+                }
+            }
+            if self.since.get() >= SLACK {
+                self.since.set(if is_done { 0 } else { SLACK });
+            }
+            counts = Some(exact);
+        }
+        self.counts.set(counts);
         Ok(())
     }
+}
+
+fn count(file: &Connection) -> rusqlite::Result<[u64; 2]> {
+    let sql = "SELECT count(*) FILTER (WHERE why <> 'refused'), count(*) FILTER (WHERE why = 'refused') FROM history";
+    file.query_row(sql, [], |row| Ok([number(row.get(0)?), number(row.get(1)?)]))
+}
+
+/// Of the oldest rows, as they were added.
+fn delete_older(
+    file: &Connection,
+    oldest: lockhouse_core::Instant,
+    counts: &mut [u64; 2],
+) -> rusqlite::Result<()> {
+    for (of, count) in OF.iter().zip(counts) {
+        let sql = format!(
+            "DELETE FROM history WHERE seq IN (
+                 SELECT seq FROM (SELECT seq, at, why FROM history ORDER BY seq LIMIT {SLACK})
+                 WHERE at < ?1 AND {of})"
+        );
+        *count -= file.execute(&sql, [wall(oldest)])? as u64;
+    }
+    Ok(())
 }
 
 /// Adds rows for one bucket. Each is added before the row that it is made of leaves its own table.
@@ -66,7 +141,12 @@ pub(crate) struct Writer<'a, 'f> {
 
 impl Writer<'_, '_> {
     /// An owner whose locks became void at its end has ended then.
-    pub(crate) fn owner_ended(&self, owner: OwnerId, why: OwnerEnd, at: Instant) -> rusqlite::Result<()> {
+    pub(crate) fn owner_ended(
+        &self,
+        owner: OwnerId,
+        why: OwnerEnd,
+        at: lockhouse_core::Instant,
+    ) -> rusqlite::Result<()> {
         let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, kind, since, at, why, owner, who)
                    SELECT ?1, ?2, 'owner', since, ?3, ?4, owner, label
                    FROM owners WHERE bucket = ?5 AND owner = ?6
@@ -93,7 +173,7 @@ impl Writer<'_, '_> {
         name: &NameBuf,
         owner: OwnerId,
         why: &LockEnd,
-        at: Instant,
+        at: lockhouse_core::Instant,
     ) -> rusqlite::Result<()> {
         let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, kind, since, at, why, owner, name, mode, token, who, operator, reason)
                    SELECT ?1, ?2, 'offline', since, ?3, ?4, owner, name, mode, token,
@@ -110,7 +190,12 @@ impl Writer<'_, '_> {
         self.add(sql, params)
     }
 
-    pub(crate) fn claim_ended(&self, name: &NameBuf, why: &ClaimEnd, at: Instant) -> rusqlite::Result<()> {
+    pub(crate) fn claim_ended(
+        &self,
+        name: &NameBuf,
+        why: &ClaimEnd,
+        at: lockhouse_core::Instant,
+    ) -> rusqlite::Result<()> {
         let (operator, reason) = match why {
             ClaimEnd::Broken(by) => said_by(by),
             _ => (None, None),
@@ -118,7 +203,11 @@ impl Writer<'_, '_> {
         self.end_claim(name, values::of_claim(why), at, (operator, reason))
     }
 
-    pub(crate) fn claim_finalized(&self, name: &NameBuf, at: Instant) -> rusqlite::Result<()> {
+    pub(crate) fn claim_finalized(
+        &self,
+        name: &NameBuf,
+        at: lockhouse_core::Instant,
+    ) -> rusqlite::Result<()> {
         self.end_claim(name, HistoryEnd::Finalized.word(), at, (None, None))
     }
 
@@ -126,7 +215,7 @@ impl Writer<'_, '_> {
         &self,
         name: &NameBuf,
         why: &str,
-        at: Instant,
+        at: lockhouse_core::Instant,
         (operator, reason): (Option<&str>, Option<&str>),
     ) -> rusqlite::Result<()> {
         let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, kind, since, at, why, name, token, who, operator, reason)
@@ -136,7 +225,11 @@ impl Writer<'_, '_> {
         self.add(sql, params![tenant, bucket, wall(at), why, self.bucket, bytes(name), operator, reason])
     }
 
-    pub(crate) fn assignment_ended(&self, name: &NameBuf, at: Instant) -> rusqlite::Result<()> {
+    pub(crate) fn assignment_ended(
+        &self,
+        name: &NameBuf,
+        at: lockhouse_core::Instant,
+    ) -> rusqlite::Result<()> {
         let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, kind, since, at, why, name, token, who)
                    SELECT ?1, ?2, 'assignment', since, ?3, 'unassigned', name, token, claimant
                    FROM assignments WHERE bucket = ?4 AND name = ?5";
@@ -145,10 +238,34 @@ impl Writer<'_, '_> {
     }
 
     fn add(&self, sql: &'static str, params: impl Params) -> rusqlite::Result<()> {
+        if self.rows.is_off {
+            return Ok(());
+        }
         let added = self.statements.run(sql, params)?;
-        self.rows.0.set(self.rows.0.get() + added as u64);
+        self.rows.counts[0].set(self.rows.counts[0].get() + added as u64);
         Ok(())
     }
+}
+
+/// Adds the row of a refusal.
+pub(crate) fn refused(
+    statements: &Statements<'_>,
+    scope: &Scope,
+    it: &RefusalRecord,
+    rows: &AddedRows,
+) -> rusqlite::Result<()> {
+    if rows.is_off {
+        return Ok(());
+    }
+    let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, kind, since, at, why, owner, name, mode, who, times)
+               VALUES (?1, ?2, ?3, ?4, ?5, 'refused', ?6, ?7, ?8, ?9, ?10)";
+    let Scope { tenant, bucket } = scope;
+    let (kind, owner, mode) = (it.kind.word(), it.owner.map(|owner| bits(owner.get())), it.mode.map(word));
+    let (since, at, name) = (wall(it.since), wall(it.at), bytes(&it.name));
+    let params = params![tenant, bucket, kind, since, at, owner, name, mode, it.who, it.count];
+    statements.run(sql, params)?;
+    rows.counts[1].set(rows.counts[1].get() + 1);
+    Ok(())
 }
 
 fn said_by(by: &BrokenBy) -> (Option<&str>, Option<&str>) {
@@ -158,7 +275,7 @@ fn said_by(by: &BrokenBy) -> (Option<&str>, Option<&str>) {
 /// One page. The rows of other buckets are looked at, too, and count as the work of the page.
 pub(crate) fn page(file: &Connection, query: &HistoryQuery) -> rusqlite::Result<HistoryPage> {
     let sql =
-        "SELECT seq, tenant, bucket, kind, since, at, why, who, owner, name, mode, token, operator, reason
+        "SELECT seq, tenant, bucket, kind, since, at, why, who, owner, name, mode, token, operator, reason, times
                FROM history WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2";
     let before = query.before.map_or(i64::MAX, bits);
     let mut statement = file.prepare_cached(sql)?;
@@ -186,7 +303,7 @@ pub(crate) fn page(file: &Connection, query: &HistoryQuery) -> rusqlite::Result<
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
-    let at = |column: &str| row.get(column).map(|ms| Instant::from_millis(number(ms)));
+    let at = |column: &str| row.get(column).map(|ms| lockhouse_core::Instant::from_millis(number(ms)));
     let text = |why: String| wrong(0, Type::Text, why);
     let kind: String = row.get("kind")?;
     let why: String = row.get("why")?;
@@ -212,5 +329,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
         token,
         operator: row.get("operator")?,
         reason: row.get("reason")?,
+        count: row.get::<_, Option<u32>>("times")?.unwrap_or(1),
+        waiting_since: None,
     })
 }

@@ -33,11 +33,11 @@ pub use backup::{RestoreError, Restored, restore};
 pub use error::SqliteOpenError;
 #[cfg(feature = "postgres")]
 pub(crate) use error::said;
-pub use file::DatabaseFile;
+pub use file::{DatabaseFile, SqliteLook, look_at_sqlite};
 
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryError, HistoryPage, HistoryQuery, Opened,
-    RecoveredRow, Slot, Store, StoreFuture, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryBounds, HistoryError, HistoryPage, HistoryQuery,
+    Opened, RecoveredRow, Slot, Store, StoreFuture, TakeError, WriterId,
 };
 use worker::{Job, Workplace};
 
@@ -66,15 +66,24 @@ impl SqliteStore {
     ///
     /// [`SqliteOpenError`]; nothing on the disk was changed then.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SqliteOpenError> {
-        Self::open_with(path.as_ref(), schema::STEPS, history::ROWS)
+        Self::open_keeping(path, HistoryBounds::DEFAULT)
     }
 
-    fn open_with(path: &Path, steps: &[&str], history_rows: u64) -> Result<Self, SqliteOpenError> {
+    /// As [`open`](Self::open), with bounds of the history of one's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_keeping(path: impl AsRef<Path>, history: HistoryBounds) -> Result<Self, SqliteOpenError> {
+        Self::open_with(path.as_ref(), schema::STEPS, history)
+    }
+
+    fn open_with(path: &Path, steps: &[&str], history: HistoryBounds) -> Result<Self, SqliteOpenError> {
         let given = path;
         let path = file::resolve(path).map_err(|error| SqliteOpenError::io(path, &error))?;
         let connection = file::open(&path, steps)?;
         let file = DatabaseFile::new(given, &path).map_err(|error| SqliteOpenError::io(&path, &error))?;
-        let workplace = Workplace::new(file.clone(), connection, history_rows)
+        let workplace = Workplace::new(file.clone(), connection, history)
             .map_err(|error| SqliteOpenError::sqlite(&path, &error))?;
         let (jobs, incoming) = mpsc::channel();
         std::thread::Builder::new()

@@ -13,7 +13,7 @@ pub(crate) const BACKUP_ID: i32 = 0x4C6B_4862;
 
 /// The steps from each version to the next, beginning with an empty file. The list only ever grows at its
 /// end.
-pub(crate) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+pub(crate) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 
 const VERSION_1: &str = "
 CREATE TABLE secret (
@@ -170,6 +170,12 @@ SELECT seq,
 FROM history e WHERE event = 'ended' ORDER BY seq;
 DROP TABLE history;
 ALTER TABLE ended RENAME TO history;
+";
+
+/// Refusals are in the history, too, each with a number of times. Their index finds the oldest of them.
+const VERSION_6: &str = "
+ALTER TABLE history ADD COLUMN times INTEGER;
+CREATE INDEX refusals ON history (seq) WHERE why = 'refused';
 ";
 
 /// The version that the steps lead to.

@@ -13,7 +13,7 @@ use rusqlite::types::Value;
 
 use super::backup::restore_at;
 use super::*;
-use crate::{Scope, Write};
+use crate::{HistoryKind, RefusalRecord, Scope, Write};
 
 /// A file in a folder of its own, which goes with it.
 struct File(PathBuf);
@@ -38,8 +38,8 @@ impl Drop for File {
     }
 }
 
-fn open(path: &Path, steps: &[&str], history_rows: u64) -> Result<SqliteStore, SqliteOpenError> {
-    SqliteStore::open_with(path, steps, history_rows)
+fn open(path: &Path, steps: &[&str], history_rows: u32) -> Result<SqliteStore, SqliteOpenError> {
+    SqliteStore::open_with(path, steps, HistoryBounds { rows: history_rows, age: None })
 }
 
 /// Keeps the changes, some in each batch, and closes the store. Every batch is sent twice, which must not
@@ -256,7 +256,7 @@ async fn the_history_says_who_held_what_from_when_to_when_and_why() {
         unlocked(99, LockEnd::Released, 30),
         Change::Unassigned { name: name("seat/1"), token: token(23), at: at(31) },
     ];
-    keep(open(&file.0, schema::STEPS, history::ROWS).unwrap(), &scope, changes).await;
+    keep(open(&file.0, schema::STEPS, HistoryBounds::DEFAULT.rows).unwrap(), &scope, changes).await;
 
     let raw = file.raw();
     assert_eq!(
@@ -308,8 +308,12 @@ async fn the_history_says_when_an_owner_ended_whose_locks_ended_later() {
         unlocked("b", 9, ended, 13),
         Change::OwnerEnded { owner: owner_id, names: Vec::new(), reason: OwnerEnd::Expired, at: at(13) },
     ];
-    keep(open(&file.0, schema::STEPS, history::ROWS).unwrap(), &Arc::new(Scope::new("t", "b")), changes)
-        .await;
+    keep(
+        open(&file.0, schema::STEPS, HistoryBounds::DEFAULT.rows).unwrap(),
+        &Arc::new(Scope::new("t", "b")),
+        changes,
+    )
+    .await;
     assert_eq!(
         history_of(&file.raw()),
         [
@@ -337,6 +341,56 @@ async fn the_history_keeps_its_newest_rows_and_no_more_than_its_bound() {
         let rows: i64 = file.raw().query_row("SELECT count(*) FROM history", [], |row| row.get(0)).unwrap();
         assert!((100..=1100).contains(&rows), "{rows}");
     }
+}
+
+/// Refusals by the thousand, among a few ends, with a bound that is far lower.
+#[tokio::test]
+async fn refusals_push_no_end_out_of_the_history_and_have_a_bound_of_their_own() {
+    let file = File::new("refusals");
+    let scope = Arc::new(Scope::new("t", "b"));
+    let store = open(&file.0, schema::STEPS, 100).unwrap();
+    let Opened { epoch, .. } = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
+    let change = |change| Write::Change { scope: Arc::clone(&scope), change };
+    let refused = |at: u64| {
+        let (since, at) = (Instant::from_millis(at), Instant::from_millis(at));
+        let (kind, name, who) = (HistoryKind::Claim, NameBuf::new("n").unwrap(), "Bob".into());
+        let refusal = RefusalRecord { kind, name, mode: None, who, owner: None, since, at, count: 1 };
+        Write::Refused { scope: Arc::clone(&scope), refusal: Box::new(refusal) }
+    };
+    let mut first_seq = 1;
+    for round in 0..60 {
+        let mut writes: Vec<_> = (0..50).map(|n| refused(round * 50 + n)).collect();
+        if round < 20 {
+            writes.extend([change(claim(round + 1)), change(unclaim(round + 1))]);
+        }
+        let batch = CommitBatch { slot: Slot::ONLY, epoch, writer: WriterId(1), first_seq, writes };
+        first_seq = batch.last_seq() + 1;
+        assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
+    }
+    store.close().await.unwrap();
+    let count = |of: &str| -> i64 {
+        let sql = format!("SELECT count(*) FROM history WHERE why {of} 'refused'");
+        file.raw().query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(count("<>"), 20);
+    assert!((10..=1010).contains(&count("=")), "{}", count("="));
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_deleted_with_a_commit_and_where_nothing_is_kept_nothing_is_written() {
+    let file = File::new("age");
+    let scope = Arc::new(Scope::new("t", "b"));
+    let ends = |from: u64| (from..from + 3).flat_map(|token| [claim(token), unclaim(token)]).collect();
+    let count =
+        || file.raw().query_row("SELECT count(*) FROM history", [], |row| row.get::<_, i64>(0)).unwrap();
+    keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, ends(1)).await;
+    assert_eq!(count(), 3);
+    let off = HistoryBounds { rows: 0, age: None };
+    keep(SqliteStore::open_keeping(&file.0, off).unwrap(), &scope, ends(10)).await;
+    assert_eq!(count(), 3);
+    // The samples ended shortly after 1970.
+    keep(SqliteStore::open(&file.0).unwrap(), &scope, ends(20)).await;
+    assert_eq!(count(), 0);
 }
 
 #[tokio::test]

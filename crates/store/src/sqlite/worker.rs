@@ -18,8 +18,8 @@ use super::statements::Statements;
 use super::{apply, backup, history, load};
 use crate::state::writer::WriterState;
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryError, HistoryPage, HistoryQuery, Opened,
-    RecoveredRow, Slot, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryBounds, HistoryError, HistoryPage, HistoryQuery,
+    Opened, RecoveredRow, Slot, TakeError, WriterId,
 };
 
 /// A job for the thread.
@@ -60,14 +60,14 @@ impl Workplace {
     pub(crate) fn new(
         identity: DatabaseFile,
         mut file: Connection,
-        history_rows: u64,
+        history: HistoryBounds,
     ) -> rusqlite::Result<Self> {
         Ok(Self {
             log: Log::watch(&mut file)?,
             file,
             place: identity.place().into(),
             identity,
-            history: history::HistoryBound::new(history_rows),
+            history: history::HistoryBound::new(history),
         })
     }
 
@@ -170,6 +170,7 @@ impl<'f> Worker<'f> {
             }
             Err(error) => error,
         };
+        self.at.history.forget_counts();
         match (self.classify(&error), batches) {
             (Trouble::Fatal(fatal), _) => Err(fatal),
             // The batch is refused, unless it did not need any space.
@@ -192,11 +193,11 @@ impl<'f> Worker<'f> {
         bucket: &mut CachedBucket,
         batches: &[Arc<CommitBatch>],
     ) -> rusqlite::Result<Vec<CommitOutcome>> {
-        let rows = history::AddedRows::default();
+        let rows = self.at.history.added();
         let apply =
             |batch: &Arc<CommitBatch>| apply::apply_batch(statements, writer_state, bucket, batch, &rows);
         let outcomes = batches.iter().map(apply).collect::<Result<_, _>>()?;
-        self.at.history.keep(statements, &rows)?;
+        self.at.history.keep(statements.file(), &rows)?;
         Ok(outcomes)
     }
 

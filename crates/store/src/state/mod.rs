@@ -16,7 +16,7 @@ use writer::WriterState;
 
 use crate::{
     CommitBatch, CommitOutcome, HeldList, HistoryEnd, HistoryEntry, HistoryKind, MarkOf, Opened,
-    RecoveredRow, Scope, SecretKey, TokenMark, Write, WriterId,
+    RecoveredRow, RefusalRecord, Scope, SecretKey, TokenMark, Write, WriterId,
 };
 
 /// One slot.
@@ -176,6 +176,7 @@ impl SlotState {
                 self.held = held.clone();
             }
             Write::MarkErased => self.clean = false,
+            Write::Refused { scope, refusal } => ended(scope, of_refusal(refusal)),
         }
     }
 
@@ -238,7 +239,7 @@ impl BucketState {
             Change::Unassigned { name, at, .. } => {
                 if let Some(it) = self.assignments.get(name) {
                     let (since, end) = (it.since, HistoryEnd::Unassigned);
-                    let entry = entry(HistoryKind::Assignment, since, *at, end, &it.claimant);
+                    let entry = HistoryEntry::new(HistoryKind::Assignment, since, *at, end, &it.claimant);
                     ended(HistoryEntry { name: Some(name.clone()), token: Some(it.token), ..entry });
                 }
             }
@@ -263,7 +264,7 @@ impl BucketState {
             OwnerEnd::Overdue => HistoryEnd::Overdue,
         };
         if let Some(record) = self.owners.get(&owner) {
-            let entry = entry(HistoryKind::Owner, record.since, at, end, &record.label);
+            let entry = HistoryEntry::new(HistoryKind::Owner, record.since, at, end, &record.label);
             ended(HistoryEntry { owner: Some(owner), ..entry });
         }
     }
@@ -297,7 +298,7 @@ impl BucketState {
             name: Some(lock.name.clone()),
             mode: Some(lock.mode),
             token: Some(lock.token),
-            ..entry(HistoryKind::Offline, lock.since, at, end, who)
+            ..HistoryEntry::new(HistoryKind::Offline, lock.since, at, end, who)
         }
     }
 
@@ -354,19 +355,24 @@ impl BucketState {
     }
 }
 
+fn of_refusal(it: &RefusalRecord) -> HistoryEntry {
+    HistoryEntry {
+        owner: it.owner,
+        name: Some(it.name.clone()),
+        mode: it.mode,
+        count: it.count,
+        ..HistoryEntry::new(it.kind, it.since, it.at, HistoryEnd::Refused, &it.who)
+    }
+}
+
 fn of_claim(claim: &ClaimRecord, end: HistoryEnd, at: Instant) -> HistoryEntry {
-    let entry = entry(HistoryKind::Claim, claim.since, at, end, &claim.claimant);
+    let entry = HistoryEntry::new(HistoryKind::Claim, claim.since, at, end, &claim.claimant);
     HistoryEntry { name: Some(claim.name.clone()), token: Some(claim.token), ..entry }
 }
 
 fn broken(entry: HistoryEntry, by: Option<&BrokenBy>) -> HistoryEntry {
     let operator = by.map(|by| by.operator.clone());
     HistoryEntry { operator, reason: by.and_then(|by| by.reason.clone()), ..entry }
-}
-
-fn entry(kind: HistoryKind, since: Instant, at: Instant, end: HistoryEnd, who: &str) -> HistoryEntry {
-    let (seq, owner, name, mode, token, operator, reason) = (0, None, None, None, None, None, None);
-    HistoryEntry { seq, kind, since, at, end, who: who.into(), owner, name, mode, token, operator, reason }
 }
 
 fn in_order<K, V>(map: &BTreeMap<K, V>, token: impl Fn(&V) -> FencingToken) -> impl Iterator<Item = &V> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lockhouse_store::conformance::Harness;
-use lockhouse_store::{MemoryStore, SqliteStore, Store, StoreFuture};
+use lockhouse_store::{HistoryBounds, MemoryStore, SqliteStore, Store, StoreFuture};
 
 /// A new folder.
 pub(crate) struct Folder(PathBuf);
@@ -97,7 +97,10 @@ impl Sqlite {
 impl Harness for Sqlite {
     fn open(&self) -> StoreFuture<'_, Arc<dyn Store>> {
         Box::pin(async {
-            let store = SqliteStore::open(self.database()).unwrap_or_else(|error| panic!("{error}"));
+            // What the samples say has ended is long ago.
+            let history = HistoryBounds { age: None, ..HistoryBounds::DEFAULT };
+            let store =
+                SqliteStore::open_keeping(self.database(), history).unwrap_or_else(|error| panic!("{error}"));
             Arc::new(store) as _
         })
     }

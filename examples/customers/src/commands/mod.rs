@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod edit;
+pub(crate) mod free;
 pub(crate) mod list;
 pub(crate) mod locks;
 pub(crate) mod merge;

@@ -1,6 +1,30 @@
 //! Editing: how it begins and goes on, and what each user sees.
 
+use futures_util::StreamExt;
+
 use crate::office::{Office, typed};
+
+#[tokio::test]
+async fn a_user_who_was_refused_learns_who_has_it_and_when_it_is_free() {
+    let office = Office::open().await;
+    let (mut ada, mut bob) = (office.browser("Ada").await, office.browser("Bob").await);
+    ada.get("/customers/1/edit").await;
+    let refused = bob.get("/customers/1/edit").await;
+    assert!(refused.text.contains("data-watch=\"/customers/1/free\""), "{}", refused.text);
+    let mut watched = office.watch(1).await;
+    let mut next =
+        async || watched.next().await.map(|piece| String::from_utf8(piece.unwrap().to_vec()).unwrap());
+    let taken = next().await.unwrap();
+    assert!(taken.starts_with("event: taken\ndata: Ada has it since "), "{taken}");
+    // What others do with other customers is not told.
+    bob.get("/customers/2/edit").await;
+    ada.post("/customers/1/done", &[]).await;
+    assert_eq!(next().await.unwrap(), "event: free\ndata: It is free now.\n\n");
+    bob.get("/customers/1/edit").await;
+    assert!(next().await.unwrap().contains("Bob has it since "));
+    office.app.stop();
+    assert_eq!(next().await, None);
+}
 
 #[tokio::test]
 async fn a_second_editor_sees_at_once_who_edits_since_when_and_leaves_no_trace() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::http::{Request, header};
 use customers::{App, COOKIE, Options};
 use lockhouse::ManualClock;
@@ -64,6 +64,14 @@ impl Office {
         assert_eq!(browser.post("/sign-in", &[("user", user)]).await.status, 303);
         assert!(browser.cookie.is_some());
         browser
+    }
+
+    /// What is told of a customer, one event after the other.
+    pub(crate) async fn watch(&self, id: i64) -> BodyDataStream {
+        let request = Request::get(format!("/customers/{id}/free")).body(Body::empty()).unwrap();
+        let answer = self.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/event-stream");
+        answer.into_body().into_data_stream()
     }
 
     /// The database of the customers, past all locks.

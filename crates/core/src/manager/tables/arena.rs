@@ -114,11 +114,6 @@ impl<T: Weigh> Arena<T> {
     pub(crate) fn slots(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().map(|(slot, value)| (slot as u32, value))
     }
-
-    /// The values in slot order.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter().map(|(_, value)| value)
-    }
 }
 
 impl<T> Index<u32> for Arena<T> {

@@ -3,6 +3,7 @@
 
 pub(super) mod arena;
 pub(super) mod deadlines;
+mod feed;
 pub(super) mod held;
 pub(super) mod list;
 pub(super) mod seeds;

@@ -143,6 +143,8 @@ pub(crate) struct PartySlot {
     pub(crate) all: List,
     /// How many there are, with void ones.
     pub(crate) count: u32,
+    /// How many of an agent's are held.
+    pub(crate) held: u32,
     pub(crate) lease: Option<ArmedLease>,
     /// The additional fields of an owner; `None` for an agent.
     pub(crate) owner: Option<Box<OwnerDetails>>,
@@ -349,13 +351,16 @@ impl<S: BuildHasher> LockTable<S> {
     /// Takes the entry out of every list and forgets it; its name stays for the caller to process or forget.
     #[inline]
     pub(crate) fn remove_entry(&mut self, slot: u32) -> Removed {
+        self.tally_end(slot, None);
         let entry = &self.entries[slot];
         let (name, kind, holder_slot, token) = (entry.name, entry.kind, entry.holder_slot, entry.token);
         self.leave_name(name, slot, token.is_some());
         match kind {
             TenureKind::Agent | TenureKind::AgentIfAvailable => {
                 if token.is_some() {
-                    self.held.remove(self.parties[holder_slot].is_remote);
+                    let party = &mut self.parties[holder_slot];
+                    party.held -= 1;
+                    self.held.remove(party.is_remote);
                 }
                 self.leave_party(holder_slot, slot);
             }
@@ -393,7 +398,6 @@ impl<S: BuildHasher> LockTable<S> {
 
     #[inline]
     fn drop_entry(&mut self, slot: u32) -> Removed {
-        self.tally_end(slot);
         let entry = self.entries.remove(slot);
         let mut armed = None;
         if entry.extras != NONE {
@@ -416,6 +420,7 @@ impl<S: BuildHasher> LockTable<S> {
         debug_assert_eq!(all.iter::<ByParty>(&self.entries).count(), party.count as usize);
         let mut next = all.head;
         while next != NONE {
+            self.tally_end(next, Some(&party));
             let entry = &self.entries[next];
             let (after, name, held) = (entry.by_party.next, entry.name, entry.token.is_some());
             self.leave_name(name, next, held);
@@ -436,7 +441,8 @@ impl<S: BuildHasher> LockTable<S> {
         let serial = self.next_serial();
         let owner_of_seed = owner.as_ref().map(|owner| (owner.id, owner.seed));
         let (all, lease, is_remote) = (List::EMPTY, None, false);
-        let party = PartySlot { serial, label: label.into(), all, count: 0, lease, owner, is_remote };
+        let party =
+            PartySlot { serial, label: label.into(), all, count: 0, held: 0, lease, owner, is_remote };
         let slot = self.parties.insert(party);
         if let Some((owner, seed)) = owner_of_seed {
             self.owners.insert(owner, slot);
@@ -462,7 +468,9 @@ impl<S: BuildHasher> LockTable<S> {
     #[inline]
     pub(crate) fn count_held(&mut self, slot: u32) {
         if let Tenure::Agent(party) = self.entries[slot].tenure() {
-            self.held.add(self.parties[party].is_remote);
+            let party = &mut self.parties[party];
+            party.held += 1;
+            self.held.add(party.is_remote);
         }
     }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
 use super::super::LockManager;
-use super::table::{LockTable, Tenure};
+use super::feed::{Feed, Surroundings};
+use super::table::{LockTable, PartySlot, Tenure};
 use crate::{
-    AgentId, Command, Discipline, Gauges, Instant, LossCause, Outcome, Refusal, RefusalCause, RequestId,
-    Totals,
+    AgentId, Command, Discipline, FencingToken, Gauges, Instant, LossCause, NewRequest, Outcome, Refusal,
+    RefusalCause, RequestId, Totals,
 };
 
 impl From<Tenure> for Discipline {
@@ -25,10 +26,12 @@ impl From<Tenure> for Discipline {
 #[derive(Debug, Default)]
 pub(crate) struct TableTally {
     /// The time of the present command.
-    now: Instant,
+    pub(super) now: Instant,
     totals: Totals,
     /// By the second since which requests wait: how many.
     waiting: BTreeMap<u64, u32>,
+    /// What happens, if that is asked for, too.
+    pub(super) feed: Option<Feed>,
 }
 
 impl TableTally {
@@ -64,19 +67,36 @@ impl TableTally {
 
 // Without counts each of these is a branch, and nothing else.
 impl<S: BuildHasher> LockTable<S> {
-    /// The entry in that slot is granted: the next step makes it a lock.
+    /// The entry in that slot is granted under that token: the next step makes it a lock.
     #[inline(always)]
-    pub(crate) fn tally_grant(&mut self, slot: u32) {
+    pub(crate) fn tally_grant(&mut self, slot: u32, token: FencingToken) {
         if self.tally.is_some() {
-            self.note_grant(slot);
+            self.note_grant(slot, token);
+        }
+    }
+
+    /// The entry in that slot is a web lock again that was reclaimed under that token.
+    #[inline]
+    pub(crate) fn tally_reclaim(&mut self, slot: u32, token: FencingToken) {
+        let Self { entries, names, parties, claims, tally, .. } = self;
+        if let Some(tally) = tally
+            && let Some(feed) = &mut tally.feed
+        {
+            let around = Surroundings { names, parties, claims, leaving: None };
+            feed.granted(&entries[slot], token, tally.now, around);
         }
     }
 
     /// The entry in that slot begins to wait.
     #[inline(always)]
     pub(crate) fn tally_wait(&mut self, slot: u32) {
-        if let Some(tally) = &mut self.tally {
-            tally.begins_to_wait(self.entries[slot].since);
+        let Self { entries, names, parties, claims, tally, .. } = self;
+        if let Some(tally) = tally {
+            tally.begins_to_wait(entries[slot].since);
+            if let Some(feed) = &mut tally.feed {
+                let around = Surroundings { names, parties, claims, leaving: None };
+                feed.waits(&entries[slot], tally.now, around);
+            }
         }
     }
 
@@ -88,26 +108,36 @@ impl<S: BuildHasher> LockTable<S> {
         }
     }
 
-    /// The entry in that slot is about to go.
+    /// The entry in that slot is about to go; with the whole party, which is in no arena any more, if that
+    /// leaves.
     #[inline(always)]
-    pub(crate) fn tally_end(&mut self, slot: u32) {
+    pub(crate) fn tally_end(&mut self, slot: u32, leaving: Option<&PartySlot>) {
         if self.tally.is_some() {
-            self.note_end(slot);
+            self.note_end(slot, leaving);
         }
     }
 
     #[inline(never)]
-    fn note_grant(&mut self, slot: u32) {
-        let (entry, Some(tally)) = (&self.entries[slot], &mut self.tally) else { return };
+    fn note_grant(&mut self, slot: u32, token: FencingToken) {
+        let Self { entries, names, parties, claims, tally, .. } = self;
+        let (entry, Some(tally)) = (&entries[slot], tally) else { return };
         tally.granted(entry.tenure().into(), entry.since);
+        if let Some(feed) = &mut tally.feed {
+            let around = Surroundings { names, parties, claims, leaving: None };
+            feed.granted(entry, token, tally.now, around);
+        }
     }
 
     #[inline(never)]
-    fn note_end(&mut self, slot: u32) {
-        let (entry, Some(tally)) = (&self.entries[slot], &mut self.tally) else { return };
+    fn note_end(&mut self, slot: u32, leaving: Option<&PartySlot>) {
+        let Self { entries, names, parties, claims, tally, .. } = self;
+        let (entry, Some(tally)) = (&entries[slot], tally) else { return };
         match entry.token {
             Some(_) => tally.ended(entry.tenure().into(), entry.since),
             None => tally.waits_no_more(entry.since),
+        }
+        if let Some(feed) = &mut tally.feed {
+            feed.ended(entry, tally.now, Surroundings { names, parties, claims, leaving });
         }
     }
 
@@ -141,18 +171,19 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// Counts a request for a web lock, and its refusal.
     #[inline(always)]
-    pub fn tally_request<T>(&mut self, outcome: &Result<T, Refusal>) {
+    pub fn tally_request<T>(&mut self, request: &NewRequest<'_>, outcome: &Result<T, Refusal>) {
         if self.table.tally.is_some() {
-            self.note_request(outcome.as_ref().err());
+            self.note_request(request, outcome.as_ref().err());
         }
     }
 
     #[inline(never)]
-    fn note_request(&mut self, refusal: Option<&Refusal>) {
+    fn note_request(&mut self, request: &NewRequest<'_>, refusal: Option<&Refusal>) {
         let Some(tally) = &mut self.table.tally else { return };
         tally.totals.requested[Discipline::Web as usize] += 1;
         if let Some(refusal) = refusal {
             tally.totals.refused[Discipline::Web as usize][RefusalCause::from(refusal) as usize] += 1;
+            self.note_refused_request(request, refusal);
         }
     }
 
@@ -181,6 +212,7 @@ impl<S: BuildHasher> LockManager<S> {
         match outcome {
             Outcome::Refused(refusal) => {
                 totals.refused[discipline as usize][RefusalCause::from(refusal) as usize] += 1;
+                self.note_refused_command(command, refusal);
             }
             Outcome::Granted(_) if matches!(command, Command::Reclaim(_)) => totals.reclaimed += 1,
             _ => {}
@@ -191,6 +223,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// requests and locks).
     pub fn tally_silent(&mut self, agent: AgentId) {
         if self.table.tally.is_some() {
+            self.table.agent_is_silent(agent);
             let is_held =
                 |request: &RequestId| self.table.entry(*request).is_some_and(|entry| entry.token.is_some());
             let held = self.table.requests_of(agent).filter(is_held).count();

@@ -123,6 +123,7 @@ impl State {
         }
         self.handle(now, Command::Close);
         self.durability = Durability::Lost(why.clone());
+        self.end_events();
         self.wakeups.add_all(self.waiters.wake_all());
         self.wakeups.listeners.extend(self.waiters.lose_all());
         let mut notified = HashSet::new();
@@ -140,6 +141,7 @@ impl State {
         if let Durability::Durable(_) = self.durability {
             self.handle(now, Command::Close);
             self.durability = Durability::Closed;
+            self.end_events();
             self.wakeups.add_all(self.waiters.wake_all());
         }
         self.outbox.fenced()

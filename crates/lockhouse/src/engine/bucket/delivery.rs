@@ -1,6 +1,7 @@
 //! Outcomes and effects on their way to futures, guards and ports: the receiver of each, and the time.
 
 pub(super) mod announcements;
+pub(super) mod events;
 mod waiting;
 pub(super) mod withheld;
 

@@ -7,12 +7,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use lockhouse_core::{Command, Instant, LockManager, Outcome};
+use lockhouse_core::{Acquire, Command, Instant, LockManager, Outcome};
 use tokio::sync::oneshot;
 
 use crate::engine::bucket::Bucket;
 use crate::engine::bucket::results::{NotAsked, Reply};
 use crate::engine::bucket::shared::Shared;
+use crate::engine::bucket::state::State;
 use crate::engine::memory::MemoryReservation;
 use crate::error::StoreError;
 use crate::keyed_hash::KeyedHash;
@@ -71,11 +72,19 @@ impl Shared {
         self: &Arc<Self>,
         read: impl FnOnce(&LockManager<RandomState>) -> T,
     ) -> Result<T, StoreError> {
+        self.read_state(|state| read(state.manager())).await
+    }
+
+    /// As [`execute_read`](Self::execute_read).
+    pub(in crate::engine::bucket) async fn read_state<T>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&State) -> T,
+    ) -> Result<T, StoreError> {
         let value = self.with(|state| {
             if state.is_over() {
                 return Err(NotAsked::IsOver);
             }
-            Ok((read(state.manager()), state.settled()?))
+            Ok((read(state), state.settled()?))
         });
         match value.map_err(|why| self.not_asked(why))? {
             (value, None) => Ok(value),
@@ -157,4 +166,23 @@ pub(crate) async fn first<A, B>(
         Poll::Pending => other.as_mut().poll(context).map(Err),
     })
     .await
+}
+
+/// Whether the command may end so much that its step is large.
+pub(super) fn may_be_large(command: &Command<'_>) -> bool {
+    match command {
+        Command::End { .. } | Command::Release { .. } | Command::Abort { .. } => true,
+        Command::Request(request) => request.acquire == Acquire::Steal,
+        _ => false,
+    }
+}
+
+/// Whether something may end by itself that the command begins.
+pub(super) fn may_bring_a_deadline(command: &Command<'_>) -> bool {
+    match command {
+        Command::Join(agent) => agent.lease_ms.is_some(),
+        Command::Request(request) => request.max_hold_ms.is_some(),
+        Command::Reclaim(reclaim) => reclaim.max_hold_ms.is_some(),
+        _ => false,
+    }
 }

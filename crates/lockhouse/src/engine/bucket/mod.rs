@@ -23,12 +23,13 @@ mod wakeups;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use lockhouse_core::{Command, FencingToken, HoldToBreak, Instant, Name, Outcome};
+use lockhouse_core::{Command, Discipline, FencingToken, HoldToBreak, Instant, Name, NameBuf, Outcome};
 use tokio::sync::watch;
 
 use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::slot_lease::SlotLease;
 use crate::engine::commit::store_state::StoreState;
+use crate::engine::events::{EventFilter, EventPosition, Events, EventsFrom};
 use crate::engine::key::BucketKey;
 use crate::engine::memory::MemoryReservation;
 use crate::error::{BreakError, Quota, StoreError};
@@ -79,6 +80,60 @@ impl Bucket {
             Outcome::Snapshot(snapshot) => Ok(Snapshot::from_core(snapshot, &|at| self.wall(at))),
             outcome => unreachable!("a snapshot cannot be answered with {outcome:?}"),
         }
+    }
+
+    /// What happens in the bucket, one event after the other, from there on: grants, waits, ends and refusals
+    /// of all disciplines, and the beginning and end of owners. An event comes once it is durable, as a
+    /// snapshot does, and in the order in which all of the bucket happened.
+    ///
+    /// A bucket keeps its latest [events](crate::EventBounds). A reader that falls behind gets a
+    /// [gap](crate::EventItem::Gap), and then the present state.
+    ///
+    /// ```
+    /// use lockhouse::{EventFilter, EventItem, EventsFrom, House, NameBuf, core::EventKind};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let bucket = House::new().bucket("orders");
+    /// let report = EventFilter { name: Some(NameBuf::new("report")?), ..EventFilter::default() };
+    /// let mut events = bucket.events(EventsFrom::Now, report);
+    ///
+    /// let agent = bucket.agent("worker 7")?;
+    /// drop(agent.locks().request("report").await?);
+    /// let mut kinds = Vec::new();
+    /// while kinds.len() < 2 {
+    ///     let Some(Ok(EventItem::Event(event))) = events.next().await else { panic!() };
+    ///     kinds.push(event.kind);
+    /// }
+    /// assert!(matches!(kinds[..], [EventKind::Granted, EventKind::Ended(_)]));
+    /// # Ok(()) }
+    /// ```
+    pub fn events(&self, from: EventsFrom, filter: EventFilter) -> Events {
+        Events::new(self.clone(), self.0.events().clone(), from, filter)
+    }
+
+    /// All that is held and pending of what the filter admits, and the place of the last event that it rests
+    /// on: returned once it is durable, as [`snapshot`](Self::snapshot) is. With a name it costs
+    /// O(holders and requests of that name), else as much as a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn snapshot_at(&self, filter: &EventFilter) -> Result<(Snapshot, EventPosition), StoreError> {
+        let log = self.0.events().clone();
+        let (snapshot, position) = self.0.snapshot_at(filter.name.as_ref().map(NameBuf::as_name)).await?;
+        let mut snapshot = Snapshot::from_core(snapshot, &|at| self.wall(at));
+        for list in [&mut snapshot.held, &mut snapshot.pending] {
+            list.retain(|entry| {
+                filter.admits_name(Some(&entry.name))
+                    && filter.discipline.is_none_or(|it| it == Discipline::from(entry.kind))
+            });
+        }
+        Ok((snapshot, position.unwrap_or_else(|| log.position())))
     }
 
     /// How many requests and locks there are.

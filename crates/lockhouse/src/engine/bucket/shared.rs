@@ -1,6 +1,6 @@
 //! One lock manager behind one mutex, as all handles of a bucket share it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use lockhouse_core::{
     Acquire, AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Now, Outcome, Refusal, RequestId,
     RequestStatus, Totals, WebLockView,
 };
-use lockhouse_store::{HeldList, HeldWebLock, Scope, Write};
+use lockhouse_store::{HeldList, HeldWebLock, RefusalRecord, Scope, Write};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
@@ -18,10 +18,12 @@ use crate::engine::absence::{Absence, NameHasher, SessionHash};
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::delivery::HeldAnswer;
 use crate::engine::bucket::durability::Durability;
+use crate::engine::bucket::execute::{may_be_large, may_bring_a_deadline};
 use crate::engine::bucket::results::{NotAsked, Reply, RequestResult};
 use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::state::State;
 use crate::engine::environment::Environment;
+use crate::engine::events::log::EventLog;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::key::BucketKey;
 use crate::engine::memory::MemoryReservation;
@@ -54,10 +56,14 @@ pub(crate) struct Shared {
     /// The same as the store knows it.
     scope: Arc<Scope>,
     pub(crate) environment: Arc<Environment>,
-    house: Arc<dyn Host>,
+    pub(super) house: Arc<dyn Host>,
     /// Its entry among the meters, if what happens is counted.
     metered: Option<Metered>,
-    state: Mutex<State>,
+    /// When it was put to use, from which on what happens is counted.
+    began: Instant,
+    /// What happens, once there is someone who looks on.
+    pub(super) events: OnceLock<Arc<EventLog>>,
+    pub(super) state: Mutex<State>,
 }
 
 /// The services that a bucket asks of its house. Called without the bucket's mutex.
@@ -72,6 +78,9 @@ pub(crate) trait Host: std::fmt::Debug + Send + Sync {
     /// `is_first`.
     fn enqueue(&self, bucket: &Arc<Shared>, is_first: bool, more: usize);
 
+    /// Something was refused that the history of the store is to have.
+    fn refused(&self, bucket: &Shared, record: RefusalRecord);
+
     /// Does the work that the bucket needs of the house now.
     fn keep_house(&self, bucket: &Arc<Shared>, what: Housekeeping);
 
@@ -81,13 +90,20 @@ pub(crate) trait Host: std::fmt::Debug + Send + Sync {
 }
 
 impl Shared {
+    /// A new bucket, which goes on with what is known to have happened in it before.
     pub(crate) fn new(
         key: BucketKey,
         environment: Arc<Environment>,
         house: Arc<dyn Host>,
         manager: LockManager<RandomState>,
+        past: Option<Arc<EventLog>>,
     ) -> Self {
-        Self::restored(key, environment, house, manager, None, 0, false)
+        let mut bucket = Self::restored(key, environment, house, manager, None, 0, false);
+        if let (Some(log), Some(bounds)) = (past, bucket.environment.bounds.events) {
+            bucket.events = OnceLock::from(log.clone());
+            bucket.state.get_mut().start_events(log, bounds);
+        }
+        bucket
     }
 
     /// A bucket that the store knows of if `is_known`, with so many owners, claims and assignments.
@@ -109,13 +125,23 @@ impl Shared {
             Some(_) => Durability::durable(is_known),
             None => Durability::Volatile,
         };
-        let state = State::new(manager, absence, memory, durability, facts);
-        let scope = Arc::new(key.scope());
-        Self { key, scope, environment, house, metered, state: Mutex::new(state) }
+        let mut state = State::new(manager, absence, memory, durability, facts);
+        let (scope, events) = (Arc::new(key.scope()), OnceLock::new());
+        if let Some(bounds) = environment.bounds.events {
+            let log = EventLog::new(bounds, environment.reservation_of(key.tenant()));
+            state.start_events(events.get_or_init(|| Arc::new(log)).clone(), bounds);
+        }
+        let began = environment.clock.now();
+        Self { key, scope, environment, house, metered, began, events, state: Mutex::new(state) }
     }
 
     pub(crate) fn key(&self) -> &BucketKey {
         &self.key
+    }
+
+    /// Its name in the store, to be kept.
+    pub(crate) fn shared_scope(&self) -> &Arc<Scope> {
+        &self.scope
     }
 
     pub(crate) fn scope(&self) -> &Scope {
@@ -352,6 +378,7 @@ impl Shared {
         let mut state = self.state.lock();
         let result = run(&mut state);
         let has_more = state.end_announcements();
+        let gathered = state.events.is_some().then(|| state.gather_events(&self.environment.clock));
         state.settle_memory();
         let has_first_deadline = !state.is_ticked && state.manager().next_timeout().is_some();
         state.is_ticked |= has_first_deadline;
@@ -364,6 +391,9 @@ impl Shared {
         }
         if let Some(changed) = changed {
             changed.send_replace(());
+        }
+        if let Some(gathered) = gathered {
+            self.pass_on(gathered);
         }
         if has_first_deadline {
             self.house.clone().watch_deadlines(self);
@@ -495,6 +525,11 @@ impl Shared {
         self.metered.as_ref()
     }
 
+    /// When it was put to use.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
     /// What there is, and in `totals` what has happened. O(1).
     pub(crate) fn read_meters(&self, totals: &mut Totals) -> BucketReading {
         let state = self.state.lock();
@@ -546,22 +581,5 @@ impl Drop for Shared {
         let last_token = state.last_token();
         let forgotten = state.is_to_be_dropped().then(|| self.scope.clone());
         self.house.forget(self, last_token, forgotten);
-    }
-}
-
-fn may_be_large(command: &Command<'_>) -> bool {
-    match command {
-        Command::End { .. } | Command::Release { .. } | Command::Abort { .. } => true,
-        Command::Request(request) => request.acquire == Acquire::Steal,
-        _ => false,
-    }
-}
-
-fn may_bring_a_deadline(command: &Command<'_>) -> bool {
-    match command {
-        Command::Join(agent) => agent.lease_ms.is_some(),
-        Command::Request(request) => request.max_hold_ms.is_some(),
-        Command::Reclaim(reclaim) => reclaim.max_hold_ms.is_some(),
-        _ => false,
     }
 }

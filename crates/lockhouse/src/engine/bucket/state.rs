@@ -14,6 +14,7 @@ use tokio::sync::futures::OwnedNotified;
 use crate::engine::absence::{Absence, SessionHash};
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::delivery::announcements::Announcements;
+use crate::engine::bucket::delivery::events::EventQueue;
 use crate::engine::bucket::delivery::withheld::Withheld;
 use crate::engine::bucket::durability::Durability;
 use crate::engine::bucket::retention::{Housekeeping, Retention};
@@ -47,6 +48,8 @@ pub(crate) struct State {
     /// The changes and messages that wait for the store. Always idle in a bucket that is not durable.
     pub(super) outbox: Outbox<DurableChange, Deferred>,
     pub(super) withheld: Withheld,
+    /// What happens, if there is someone who looks on.
+    pub(super) events: Option<Box<EventQueue>>,
     pub(super) durability: Durability,
     sweep: Sweep,
     /// The last group by which locks became void.
@@ -96,6 +99,7 @@ impl State {
             announcements: Announcements::default(),
             outbox,
             withheld: Withheld::default(),
+            events: None,
             durability,
             sweep: Sweep { group: None, tick: Instant::default(), parts: PARTS_PER_TICK },
             voided_in: None,
@@ -138,13 +142,13 @@ impl State {
         if let Err(refusal) =
             self.check_request(request.agent, request.name, request.acquire == Acquire::Steal)
         {
-            return self.refused(refusal);
+            return self.refused(request, refusal);
         }
         if let Err(refusal) = self.reserve_memory(|_| request.most_bytes()) {
-            return self.refused(refusal);
+            return self.refused(request, refusal);
         }
         let outcome = self.manager.request_a_lock(now, request);
-        self.manager.tally_request(&outcome);
+        self.manager.tally_request(request, &outcome);
         // Also of a request that is refused: a void lock may have ended for it.
         self.deliver_effects();
         let outcome = outcome?;
@@ -154,9 +158,9 @@ impl State {
 
     /// Counts a request that its manager never sees.
     #[cold]
-    fn refused(&mut self, refusal: Refusal) -> Result<Outcome, Refusal> {
+    fn refused(&mut self, request: &NewRequest<'_>, refusal: Refusal) -> Result<Outcome, Refusal> {
         let refused = Err(refusal);
-        self.manager.tally_request(&refused);
+        self.manager.tally_request(request, &refused);
         refused
     }
 

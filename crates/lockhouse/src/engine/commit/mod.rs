@@ -3,6 +3,7 @@
 pub(crate) mod commit_delay;
 pub(crate) mod outbox;
 pub(crate) mod pipeline;
+pub(crate) mod refusals;
 pub(crate) mod slot_lease;
 pub(crate) mod steady_clock;
 pub(crate) mod store_state;

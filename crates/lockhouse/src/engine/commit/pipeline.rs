@@ -17,7 +17,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, Fatal, HeldList, Scope, Slot, Store, TokenMark, Write, WriterId,
+    CommitBatch, CommitOutcome, Fatal, HeldList, REFUSALS_GATHERED, RefusalRecord, Scope, Slot, Store,
+    TokenMark, Write, WriterId,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -25,6 +26,7 @@ use tokio::time::{Instant, timeout};
 use crate::engine::bucket::execute::first;
 use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
+use crate::engine::commit::refusals::RefusalQueue;
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
 use crate::engine::sync::{AtomicIsize, AtomicU64, Mutex};
 
@@ -61,6 +63,8 @@ pub(crate) struct Pipeline {
     status: Arc<StoreStatus>,
     /// The number of the task's first write.
     next_seq: AtomicU64,
+    /// Refusals that go with the next commits.
+    refusals: RefusalQueue,
 }
 
 #[derive(Debug, Default)]
@@ -232,6 +236,7 @@ impl Pipeline {
             wanted: AtomicIsize::new(NOT_WANTED),
             status,
             next_seq: AtomicU64::new(1),
+            refusals: RefusalQueue::default(),
         }
     }
 
@@ -265,6 +270,11 @@ impl Pipeline {
     /// No client of before the start will come back any more.
     pub(crate) fn recovery_completed(&self) {
         self.send_loose(Write::RecoveryCompleted);
+    }
+
+    /// Something was refused in a bucket of that tenant, which goes into the history with the next commit.
+    pub(crate) fn refused(&self, scope: &Arc<Scope>, tenant: &str, record: RefusalRecord) {
+        self.refusals.add(scope, tenant, record, Instant::now());
     }
 
     fn send_loose(&self, write: Write) {
@@ -359,8 +369,9 @@ impl Pipeline {
                 None => self.gather_company(delay).await,
                 Some(_) => {}
             }
-            let batch = self.gather();
+            let mut batch = self.gather();
             if !batch.writes.is_empty() {
+                self.refusals.take(Instant::now(), &mut batch.writes);
                 return Ok(batch);
             }
         }
@@ -476,7 +487,11 @@ impl Pipeline {
             LastWrite::Holding(held) => Write::StoppedHolding { held: Some(held) },
             LastWrite::Unlisted => Write::StoppedHolding { held: None },
         };
-        if let Err(over) = self.commit(next_seq, vec![write]).await {
+        // What is still gathered for its minute is written as well.
+        let mut writes = Vec::new();
+        self.refusals.take(Instant::now() + REFUSALS_GATHERED, &mut writes);
+        writes.push(write);
+        if let Err(over) = self.commit(next_seq, writes).await {
             return over;
         }
         match self.answer(self.store.close()).await {

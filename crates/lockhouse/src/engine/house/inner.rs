@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager};
-use lockhouse_store::Scope;
+use lockhouse_store::{RefusalRecord, Scope};
 
 use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::shared::{Host, Shared};
 use crate::engine::commit::pipeline::{Pipeline, Stop};
 use crate::engine::environment::Environment;
 use crate::engine::house::options::Options;
+use crate::engine::house::past_events::PastEvents;
 use crate::engine::house::registry::{Marks, Registry};
 use crate::engine::house::restore::Restored;
 use crate::engine::house::ticker::Ticking;
@@ -35,6 +36,8 @@ pub(crate) struct Inner {
     retained: Weak<Retained>,
     recovery: Recovery,
     is_closing: AtomicBool,
+    /// What has happened in buckets that are not in use.
+    pub(super) past_events: PastEvents,
 }
 
 /// The rest of the recovery from a crash.
@@ -69,6 +72,7 @@ impl Inner {
             retained,
             recovery,
             is_closing: AtomicBool::new(false),
+            past_events: PastEvents::default(),
         }
     }
 
@@ -118,6 +122,11 @@ impl Inner {
         self.new_buckets_recover_until().is_some()
     }
 
+    /// The bucket with that key, if it is in use.
+    pub(super) fn in_use(&self, key: &BucketKey) -> Option<Arc<Shared>> {
+        self.registry.lock().buckets.get(key).and_then(Weak::upgrade)
+    }
+
     /// How many buckets of that tenant are in use.
     pub(crate) fn count_of(&self, tenant: &str) -> usize {
         self.registry.lock().count(tenant)
@@ -125,6 +134,13 @@ impl Inner {
 
     pub(crate) fn buckets(&self) -> Vec<Arc<Shared>> {
         self.registry.lock().buckets.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Those in use in that partition.
+    pub(crate) fn buckets_in(&self, partition: &str) -> Vec<Arc<Shared>> {
+        let registry = self.registry.lock();
+        let of_it = registry.buckets.iter().filter(|(key, _)| key.partition == partition);
+        of_it.filter_map(|(_, bucket)| bucket.upgrade()).collect()
     }
 
     /// Called with the mutex of the registry, so that a house that begins to close either finds the bucket
@@ -141,7 +157,8 @@ impl Inner {
             // grants would be held after a clean stop.
             manager.handle(self.environment.clock.now(), Command::Close);
         }
-        Arc::new(Shared::new(key, self.environment.clone(), self.clone(), manager))
+        let past = self.environment.bounds.events.and_then(|_| self.past_events.take(&key));
+        Arc::new(Shared::new(key, self.environment.clone(), self.clone(), manager, past))
     }
 
     /// Gives a new bucket the notices that it has missed, without any mutex.
@@ -263,6 +280,12 @@ impl Host for Inner {
         pipeline.has_more(more);
     }
 
+    fn refused(&self, bucket: &Shared, record: RefusalRecord) {
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.refused(bucket.shared_scope(), bucket.key().tenant(), record);
+        }
+    }
+
     fn keep_house(&self, bucket: &Arc<Shared>, what: Housekeeping) {
         match what {
             Housekeeping::EndRecovery => self.has_recovered(bucket),
@@ -271,6 +294,9 @@ impl Host for Inner {
     }
 
     fn forget(&self, bucket: &Shared, last_token: u64, forgotten: Option<Arc<Scope>>) {
+        if let Some(log) = bucket.events_if_kept().filter(|_| self.environment.bounds.events.is_some()) {
+            self.past_events.keep(bucket.key(), log);
+        }
         let mut registry = self.registry.lock();
         let was_known = registry.remove(bucket.key(), bucket);
         match (&self.pipeline, forgotten) {

@@ -4,6 +4,7 @@ pub(crate) mod inner;
 mod metering;
 pub(crate) mod open;
 pub(crate) mod options;
+mod past_events;
 pub(crate) mod registry;
 mod restore;
 mod ticker;
@@ -126,6 +127,11 @@ impl House {
     /// Every bucket that is in use.
     pub fn buckets(&self) -> Vec<Bucket> {
         self.inner.buckets().into_iter().map(Bucket).collect()
+    }
+
+    /// All buckets of that partition that are in use or have something durable. O(all buckets).
+    pub fn buckets_in(&self, partition: &str) -> Vec<Bucket> {
+        self.inner.buckets_in(partition).into_iter().map(Bucket).collect()
     }
 
     /// Now, by the clock that leases run by.

@@ -6,6 +6,7 @@ use lockhouse_core::{FencingToken, Limits};
 
 use crate::engine::clock::{Clock, ManualClock};
 use crate::engine::environment::Bounds;
+use crate::engine::events::EventBounds;
 use crate::engine::memory::MemoryBudget;
 use crate::engine::meters::Meters;
 use crate::whole_millis::whole_millis;
@@ -87,6 +88,15 @@ impl Options {
     /// Counts what happens in the house there. Without meters nothing is counted.
     pub fn meters(mut self, meters: &Meters) -> Self {
         self.bounds.meters = Some(meters.clone());
+        self
+    }
+
+    /// How much of what happens each bucket keeps from its start on: for [readers](crate::Bucket::events),
+    /// and as the history of its web locks. Without it a bucket keeps events from its first reader on, and no
+    /// history of web locks. What is kept counts in the [memory budget](Self::memory_budget), and gives way
+    /// once the tenant has half of that.
+    pub fn events(mut self, bounds: EventBounds) -> Self {
+        self.bounds.events = Some(bounds);
         self
     }
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
-use hyper::{Request, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
 use super::call::{Call, encode};
@@ -103,6 +103,11 @@ impl Http {
         &self.origin
     }
 
+    /// The name of the bucket.
+    pub fn bucket(&self) -> String {
+        self.endpoints.first().bucket()
+    }
+
     /// Asks once, and waits for the answer without end. Of several URLs the one that answered last is asked;
     /// where none of them answers a connection, each is tried once. Needs a tokio runtime with I/O and time
     /// enabled.
@@ -143,7 +148,25 @@ impl Http {
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, Unanswered> {
-        let response = self.client.request(request).await.map_err(|error| {
+        whole(self.ask(request).await?).await
+    }
+
+    /// The body of a success, to be read piece by piece; another answer is read as a whole.
+    pub(super) async fn open(&self, call: &Call) -> Result<Result<Incoming, Answer>, Unanswered> {
+        let endpoint = self.endpoints.current();
+        let asked = self.ask(self.request(&self.bases[endpoint], call)?).await;
+        if asked.as_ref().map_or(true, |response| matches!(response.status().as_u16(), 502..=504)) {
+            self.endpoints.failed(endpoint);
+        }
+        let response = asked?;
+        if response.status().is_success() {
+            return Ok(Ok(response.into_body()));
+        }
+        whole(response).await.map(Err)
+    }
+
+    async fn ask(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Unanswered> {
+        self.client.request(request).await.map_err(|error| {
             let why = root(&error);
             match error.is_connect() {
                 true if is_of_tls(&error) => Unanswered::Untrusted(remedy(&error).unwrap_or(why)),
@@ -151,15 +174,7 @@ impl Http {
                 true => Unanswered::Unreachable(why),
                 false => Unanswered::BrokenOff(why),
             }
-        })?;
-        let status = response.status().as_u16();
-        let is_replayed = response.headers().contains_key(REPLAYED);
-        let location = response.headers().get(LOCATION).filter(|_| response.status().is_redirection());
-        let location =
-            location.map(|location| without_password(&String::from_utf8_lossy(location.as_bytes())));
-        let broken = |error: Box<dyn std::error::Error + Send + Sync>| Unanswered::BrokenOff(root(&*error));
-        let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await.map_err(broken)?;
-        Ok(Answer { status, is_replayed, location, body: body.to_bytes().to_vec() })
+        })
     }
 
     fn request(&self, base: &str, call: &Call) -> Result<Request<Full<Bytes>>, Unanswered> {
@@ -209,6 +224,17 @@ impl fmt::Debug for Http {
             .field("bucket", &self.bucket)
             .finish_non_exhaustive()
     }
+}
+
+/// The answer with its whole body.
+async fn whole(response: Response<Incoming>) -> Result<Answer, Unanswered> {
+    let status = response.status().as_u16();
+    let is_replayed = response.headers().contains_key(REPLAYED);
+    let location = response.headers().get(LOCATION).filter(|_| response.status().is_redirection());
+    let location = location.map(|location| without_password(&String::from_utf8_lossy(location.as_bytes())));
+    let broken = |error: Box<dyn std::error::Error + Send + Sync>| Unanswered::BrokenOff(root(&*error));
+    let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await.map_err(broken)?;
+    Ok(Answer { status, is_replayed, location, body: body.to_bytes().to_vec() })
 }
 
 /// The root cause of the error.

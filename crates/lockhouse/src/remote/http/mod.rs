@@ -40,8 +40,10 @@
 pub(crate) mod api;
 pub(crate) mod call;
 pub(crate) mod client;
+pub(crate) mod events;
 pub(crate) mod problem;
 pub(crate) mod views;
 
 pub use self::call::Call;
 pub use self::client::{Answer, Http, Unanswered};
+pub use self::events::{EventQuery, EventsError, SentEvent, SentEvents};

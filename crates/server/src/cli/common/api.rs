@@ -6,6 +6,7 @@ use std::time::Duration;
 
 pub(crate) use lockhouse::remote::http::Call;
 use lockhouse::remote::http::{Answer, Http, Unanswered};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -32,34 +33,74 @@ impl BucketClient {
         Ok(Self { http, timeout: TIMEOUT })
     }
 
+    /// The same, which waits no longer than that for an answer.
+    pub(crate) fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Where the server is.
+    pub(crate) fn origin(&self) -> &str {
+        self.http.origin()
+    }
+
+    /// The name of the bucket.
+    pub(crate) fn bucket(&self) -> String {
+        self.http.bucket()
+    }
+
     /// Asks; the answer's body, `null` if it has none.
     pub(crate) async fn call(&self, call: Call) -> Result<Value, Failure> {
+        self.read(call).await
+    }
+
+    /// Asks, and reads the answer's body, `null` if it has none.
+    pub(crate) async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, Failure> {
         let is_a_question = call.is_a_question();
         let answer = match timeout(self.timeout, self.http.send(&call)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(Unanswered::Unreachable(why))) => return Err(self.unreachable(&why)),
-            Ok(Err(Unanswered::Untrusted(why))) => {
-                let why = format!("cannot speak TLS with {}: {why}", self.http.origin());
-                return Err(untrusted(why));
-            }
-            Ok(Err(Unanswered::BrokenOff(why))) => {
-                let what = format_args!("broke off before it answered: {why}");
-                return Err(self.unanswered(what, is_a_question));
-            }
+            Ok(Err(why)) => return Err(self.failed(why, is_a_question)),
             Err(_) => {
                 let seconds = self.timeout.as_secs_f64();
                 let what = format_args!("did not answer within {seconds} s");
                 return Err(self.unanswered(what, is_a_question));
             }
         };
-        let body = match &*answer.body {
-            [] => Some(Value::Null),
-            body => serde_json::from_slice::<Value>(body).ok(),
-        };
-        match body {
-            Some(body) if answer.is_success() => Ok(body),
-            Some(problem) if problem["code"].is_string() => Err(failure(&problem, is_a_question)),
-            _ => Err(self.strange(&answer, is_a_question)),
+        if !answer.is_success() {
+            return Err(self.refused_call(&answer, is_a_question));
+        }
+        let body = if answer.body.is_empty() { b"null" } else { &*answer.body };
+        serde_json::from_slice(body).map_err(|_| self.strange(&answer, is_a_question))
+    }
+
+    /// The server itself, for what is no single answer.
+    pub(crate) fn http(&self) -> &Http {
+        &self.http
+    }
+
+    /// The failure of a question without an answer, or of a change.
+    pub(crate) fn failed(&self, why: Unanswered, is_a_question: bool) -> Failure {
+        match why {
+            Unanswered::Unreachable(why) => self.unreachable(&why),
+            Unanswered::Untrusted(why) => {
+                untrusted(format!("cannot speak TLS with {}: {why}", self.http.origin()))
+            }
+            Unanswered::BrokenOff(why) => {
+                self.unanswered(format_args!("broke off before it answered: {why}"), is_a_question)
+            }
+        }
+    }
+
+    /// The failure of a question whose answer is no success.
+    pub(crate) fn refused(&self, answer: &Answer) -> Failure {
+        self.refused_call(answer, true)
+    }
+
+    fn refused_call(&self, answer: &Answer, is_a_question: bool) -> Failure {
+        match serde_json::from_slice::<Value>(&answer.body) {
+            Ok(problem) if !answer.is_success() && problem["code"].is_string() => {
+                failure(&problem, is_a_question)
+            }
+            _ => self.strange(answer, is_a_question),
         }
     }
 
@@ -143,6 +184,8 @@ fn option(field: &str) -> Option<&'static str> {
         "ttlMs" => Some("--ttl"),
         "maxMs" => Some("--max"),
         "fencingToken" => Some("--token"),
+        "olderThanMs" => Some("--older-than"),
+        "client" => Some("--client"),
         _ => None,
     }
 }

@@ -89,6 +89,15 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "HOST:PORT")]
     metrics_listen: Option<String>,
 
+    /// How many entries of history are kept, of all buckets together; the oldest go first [default: 100000,
+    /// with memory 10000] [env: LOCKHOUSE_HISTORY_ROWS]
+    #[arg(long, value_name = "COUNT")]
+    history_rows: Option<u32>,
+
+    /// For how long entries of history are kept [default: 30days] [env: LOCKHOUSE_HISTORY_MAX_AGE]
+    #[arg(long, value_name = "DURATION")]
+    history_age: Option<String>,
+
     /// How lines of the log are written: text, or json with an object a line [default: text]
     /// [env: LOCKHOUSE_LOG_FORMAT]
     #[arg(long, value_name = "FORMAT")]
@@ -132,6 +141,7 @@ impl SettingsArgs {
             ("store_timeout", self.store_timeout),
             ("drain", self.drain),
             ("metrics.listen", self.metrics_listen),
+            ("history.max_age", self.history_age),
             ("log.format", self.log_format),
             ("tls.cert", self.tls_cert),
             ("tls.key", self.tls_key),
@@ -139,6 +149,9 @@ impl SettingsArgs {
         ];
         let texts = texts.into_iter().filter_map(|(key, text)| Some((key, FlagValue::Text(text?))));
         let mut flags: BTreeMap<_, _> = texts.collect();
+        if let Some(rows) = self.history_rows {
+            flags.insert("history.rows", FlagValue::Number(rows));
+        }
         if self.fresh {
             flags.insert("fresh", FlagValue::Yes);
         }

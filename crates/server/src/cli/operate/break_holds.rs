@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use lockhouse::Limits;
 use serde_json::{Value, json};
 
 use crate::cli::common::api::{BucketClient, Call};
@@ -12,7 +13,7 @@ use crate::cli::common::target::Target;
 use crate::cli::exit::{FAILURE, Failure, NOT_GRANTED, UNKNOWN};
 
 /// As many holds as one call may name.
-const HOLDS_PER_CALL: usize = 60;
+const HOLDS_PER_CALL: usize = Limits::DEFAULT.locks_per_command;
 /// A part of the longest body that a server takes.
 const BYTES_PER_CALL: usize = 128 << 10;
 
@@ -54,7 +55,7 @@ pub(in crate::cli) struct Break {
     #[arg(long, value_name = "NUMBER", conflicts_with = "prefix")]
     token: Option<u64>,
 
-    /// The reason: for the holders, the audit log and the history
+    /// The reason: for the holders, the audit log and the history. Some servers ask for one
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -121,12 +122,12 @@ impl Break {
 
     /// What is held of the names that are meant.
     async fn held(&self, api: &BucketClient) -> Result<Vec<Value>, Failure> {
-        let prefix = self.prefix.as_deref().or(self.name.as_deref()).unwrap_or_default();
-        let mut held = api.all(&["query"], "entries", &[("prefix", prefix), ("state", "held")]).await?;
-        held.retain(|hold| {
-            self.name.as_ref().is_none_or(|name| hold["name"] == **name)
-                && self.token.is_none_or(|token| hold["fencingToken"] == token)
-        });
+        let filter = match &self.name {
+            Some(name) => ("name", name.as_str()),
+            None => ("prefix", self.prefix.as_deref().unwrap_or_default()),
+        };
+        let mut held = api.all(&["query"], "entries", &[filter, ("state", "held")]).await?;
+        held.retain(|hold| self.token.is_none_or(|token| hold["fencingToken"] == token));
         Ok(held)
     }
 

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use lockhouse::store::HISTORY_PAGE;
 use serde_json::Value;
 
 use crate::cli::common::api::{BucketClient, Call};
@@ -12,8 +13,9 @@ use crate::cli::exit::Failure;
 
 /// Show who held what, from when to when, and why it ended.
 ///
-/// Offline locks, claims, assignments and owners that have ended, the latest first. What is held now is shown
-/// by "lockhouse ls". Web locks are in no history, as they are not durable.
+/// What has ended, the latest first: offline locks, claims, assignments and owners, also those from before a
+/// restart, and web locks since the server began; and what was refused or waited for in vain. What is held
+/// now is shown by "lockhouse ls", what happens by "lockhouse events".
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,9 +23,10 @@ Examples:
   lockhouse history customer/42              # who had that record, and until when
   lockhouse history --end broken --json
   lockhouse history --kind claim --prefix seat/ --limit 10
+  lockhouse history --end refused --from 2026-11-20T08:00:00Z
 
 With --json, one array on one line. Each entry is an object with the keys kind, name, label, owner, mode,
-fencingToken, since, endedAt, end, operator and reason.
+fencingToken, waitingSince, since, endedAt, end, operator, reason and count.
 
 Exit codes:
    0 done
@@ -40,7 +43,7 @@ pub(in crate::cli) struct History {
     prefix: Option<String>,
 
     /// Only entries of this kind
-    #[arg(long, value_name = "KIND", value_parser = ["owner", "offline", "claim", "assignment"])]
+    #[arg(long, value_name = "KIND", value_parser = ["owner", "offline", "claim", "assignment", "web"])]
     kind: Option<String>,
 
     /// Only what ended so, such as released, expired, stolen or broken
@@ -51,13 +54,21 @@ pub(in crate::cli) struct History {
     #[arg(long, value_name = "ID")]
     owner: Option<String>,
 
-    /// Only of owners with this label, or of this claimant
+    /// Only of this label, claimant or client id
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
 
     /// Only the hold with this fencing token
     #[arg(long, value_name = "NUMBER")]
     token: Option<u64>,
+
+    /// Only what ended at this instant or later, as 2026-11-20T12:00:00Z
+    #[arg(long, value_name = "INSTANT")]
+    from: Option<String>,
+
+    /// Only what ended before this instant
+    #[arg(long, value_name = "INSTANT")]
+    to: Option<String>,
 
     /// The most entries
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
@@ -70,9 +81,6 @@ pub(in crate::cli) struct History {
     #[command(flatten)]
     target: Target,
 }
-
-/// As many entries as a page has at most.
-const PAGE: usize = 200;
 
 impl History {
     pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
@@ -102,9 +110,11 @@ impl History {
             ("owner", self.owner.as_deref()),
             ("label", self.label.as_deref()),
             ("fencingToken", token.as_deref()),
+            ("from", self.from.as_deref()),
+            ("to", self.to.as_deref()),
             ("cursor", cursor),
         ];
-        let call = Call::get(&["history"]).with("limit", left.min(PAGE).to_string());
+        let call = Call::get(&["history"]).with("limit", left.min(HISTORY_PAGE).to_string());
         let given = filters.into_iter().filter_map(|(key, value)| value.map(|value| (key, value)));
         given.fold(call, |call, (key, value)| call.with(key, value))
     }
@@ -112,6 +122,9 @@ impl History {
 
 fn described(entry: &Value) -> String {
     let mut text = line(entry, &["endedAt", "end", "kind", "name", "label", "since", "fencingToken"]);
+    if entry["count"].as_u64().is_some_and(|count| count > 1) {
+        text += &format!("  {} times", line(entry, &["count"]));
+    }
     if entry["operator"].is_string() {
         text += &format!("  by {}", line(entry, &["operator"]));
     }

@@ -56,6 +56,7 @@ The environment of the command:
   LOCKHOUSE_NAME           the name, unless it has a NUL or a lone surrogate
   LOCKHOUSE_NAME_JSON      the name as JSON
   LOCKHOUSE_FENCING_TOKEN  the fencing token; with it the guarded resource can refuse older holders
+  LOCKHOUSE_CLIENT_ID      the holder's name that others see; what the command locks with run has it, too
   LOCKHOUSE_URL, LOCKHOUSE_BUCKET
 
 Exit codes: that of the command, or
@@ -117,8 +118,8 @@ pub(super) struct Run {
     #[arg(long, value_name = "TEXT")]
     metadata: Option<String>,
 
-    /// The holder's name that others see (default: USER@HOST:PID)
-    #[arg(long, value_name = "LABEL")]
+    /// The holder's name that others see (default: that of the `lockhouse run` around it, or USER@HOST:PID)
+    #[arg(long, value_name = "LABEL", env = "LOCKHOUSE_CLIENT_ID")]
     client_id: Option<String>,
 
     /// Read NAME as a JSON string, such as '"\ud800"'
@@ -186,7 +187,7 @@ impl Run {
         }
         let fault = |error: io::Error| Failure::new(FAILURE, error);
         signals.listen_to_job_control().map_err(fault)?;
-        let mut job = match self.start(connection, &lock) {
+        let mut job = match self.start(connection, &lock, &label) {
             Ok(job) => job,
             Err(failure) => {
                 // The command does not run, so that the lock is not needed any more.
@@ -237,13 +238,14 @@ impl Run {
         request.into_future()
     }
 
-    fn start(&self, connection: &Connection, lock: &LockGuard) -> Result<Job, Failure> {
+    fn start(&self, connection: &Connection, lock: &LockGuard, label: &str) -> Result<Job, Failure> {
         // Clap has made sure that there is one.
         let [program, arguments @ ..] = &*self.command else {
             return Err(Failure::new(USAGE, "CMD: absent, but a command is needed after --"));
         };
         let started = Job::start(program, arguments, self.wait_children, |command| {
             self.set_environment(command, connection, lock);
+            command.env("LOCKHOUSE_CLIENT_ID", label);
         });
         started.map_err(|error| {
             let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };

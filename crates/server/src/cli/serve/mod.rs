@@ -21,7 +21,7 @@ use self::signals::{Hangup, StopSignals};
 use super::common::options::{SettingsArgs, load};
 use super::exit::{FAILURE, USAGE, complain};
 
-/// Serve locks over WebSockets and HTTP, with a demo page at / and the API described at /openapi.json.
+/// Serve locks over WebSockets and HTTP, with a dashboard at /dashboard and the API at /openapi.json.
 ///
 /// Offline locks and claims are kept in a database file. Web Locks are not: their holders reclaim them after
 /// a restart.

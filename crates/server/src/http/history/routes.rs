@@ -11,7 +11,7 @@ use super::bodies::{EndedKind, HistoryAnswer, HoldEnd, Question};
 use super::calls;
 use crate::http::dto::JsonAnswer;
 use crate::http::request::constraints::{
-    HISTORY_CURSOR, HISTORY_PAGE, LABEL, OWNER, PREFIX, RESOURCE, TOKEN,
+    HISTORY_CURSOR, HISTORY_PAGE, INSTANT, LABEL, OWNER, PREFIX, RESOURCE, TOKEN,
 };
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
@@ -31,8 +31,10 @@ impl IntoParams for HistoryParameters {
             parameter_of("kind", &EndedKind::name(), "Only entries of this kind."),
             parameter_of("end", &HoldEnd::name(), "Only what ended so."),
             parameter("owner", OWNER.schema(), "Only this owner and its offline locks."),
-            parameter("label", LABEL.schema(), "Only of owners with this label, or of this claimant."),
+            parameter("label", LABEL.schema(), "Only of this label, claimant or client id."),
             parameter("fencingToken", TOKEN.schema(), "Only the hold with this token."),
+            parameter("from", INSTANT.schema(), "Only what ended at this instant or later."),
+            parameter("to", INSTANT.schema(), "Only what ended before this instant."),
             parameter("limit", HISTORY_PAGE.schema(), &limit),
             parameter("cursor", HISTORY_CURSOR.schema(), "The `next` of the page before."),
         ]
@@ -41,9 +43,11 @@ impl IntoParams for HistoryParameters {
 
 /// Show who held what
 ///
-/// Offline locks, claims, assignments and owners that have ended, the latest first: from when to when, and
-/// why. What is held now is in `query`. Old entries are deleted (the newest 100,000 of all buckets stay). A
-/// page may have fewer entries than its limit, or none, and still have a `next`.
+/// Offline locks, claims, assignments and owners that have ended, and web locks since the server has begun
+/// with the bucket; and what was refused or waited for in vain. The latest first: from when to when, and why.
+/// What is held now is in `query`. Old entries are deleted (the settings `[history]` say when), of web locks
+/// all but the latest 1,000 of the bucket. A page may have fewer entries than its limit, or none, and still
+/// have a `next`.
 #[utoipa::path(
     get, context_path = BASE, path = "/history", tag = "query", operation_id = "history", params(HistoryParameters),
     responses((status = 200, description = "A page of entries, the latest first.", body = HistoryAnswer)),

@@ -9,10 +9,11 @@ use super::bodies::{BrokenHold, BrokenHolds, GoneHold, HoldsToBreak};
 use crate::audit::{self, AuditEvent, DisplayName};
 use crate::http::calls::{bucket, charge_locks};
 use crate::http::dto::{Holder, JsonName};
-use crate::http::problem::Problem;
+use crate::http::problem::{Code, Problem};
 use crate::http::request::asker::Asker;
 use crate::http::request::constraints::LABEL;
 use crate::http::request::decode::ApiResult;
+use crate::settings::BreakReason;
 use crate::state::AppState;
 
 /// Breaks the holds, all of them at once, and notes each that is broken or may be. If one of them cannot be
@@ -23,10 +24,14 @@ pub(crate) async fn break_holds(
     asked: HoldsToBreak,
     asker: Asker,
 ) -> ApiResult<BrokenHolds> {
+    let reason = asked.reason.as_deref().filter(|reason| !reason.trim().is_empty());
+    if reason.is_none() && state.config.break_reason == BreakReason::Required {
+        let rule = "there, and say why: the settings of this server ask for it";
+        return Err(Problem::field(Code::Invalid, "reason", rule));
+    }
     let bucket = bucket(&state, &key)?;
     charge_locks(&state, &key, asked.holds.len())?;
     let operator = shortened(&asker.caller.identity.name);
-    let reason = asked.reason.as_deref().filter(|reason| !reason.is_empty());
     let breaks = asked
         .holds
         .iter()

@@ -19,7 +19,8 @@ use crate::state::AppState;
 ///
 /// Ends web locks, offline locks and claims for their holders, who learn that it was an operator, and the
 /// reason. Each hold is named with its fencing token, so that its successor is never hit: a hold that has
-/// ended is `gone`. Assignments are no holds: delete them.
+/// ended is `gone`. Assignments are no holds: delete them. A server whose settings ask for a reason refuses
+/// to break without one.
 #[utoipa::path(
     post, context_path = BASE, path = "/locks/break", tag = "query", operation_id = "breakHolds", request_body = HoldsToBreak,
     responses(

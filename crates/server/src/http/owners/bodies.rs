@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use lockhouse::OwnerEntry;
 use lockhouse_wire::decode::Violation;
 use serde::Serialize;
 use serde_json::json;
@@ -11,8 +12,10 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::dto::At;
 use crate::http::locks::bodies::HeldLock;
-use crate::http::request::constraints::{LABEL, METADATA, OWNER_MAX_MS, OWNER_TTL_MS};
-use crate::http::request::decode::{FromMembers, Members};
+use crate::http::request::constraints::{LABEL, METADATA, OWNER_MAX_MS, OWNER_TTL_MS, PAGE};
+use crate::http::request::decode::{ApiResult, FromMembers, Members};
+use crate::http::request::parameters::Parameters;
+use crate::http::request::path;
 use crate::http::request::schema::{ObjectSchema, RuleSchema};
 
 /// An owner to be.
@@ -116,4 +119,72 @@ pub(crate) struct OwnerState {
     pub(crate) ends_at: Option<At>,
     /// What it holds.
     pub(crate) locks: Vec<HeldLock>,
+}
+
+/// An owner among others, without its secret.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListedOwner {
+    /// Its id.
+    #[schema(example = "17")]
+    owner: String,
+    /// What it is called.
+    label: String,
+    /// When it began.
+    since: At,
+    /// When it ends unless more is heard of it.
+    expires_at: At,
+    /// When it ends at the latest.
+    #[schema(value_type = Option<At>)]
+    ends_at: Option<At>,
+    /// What else it said of itself.
+    metadata: Option<String>,
+    /// How many locks it has.
+    locks: u32,
+}
+
+/// A page of owners, the oldest first.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListedOwners {
+    /// At most as many as asked for. There may be fewer, or none, before the last page.
+    #[schema(max_items = 1000)]
+    pub(crate) owners: Vec<ListedOwner>,
+    /// The `cursor` of the next page; `null` on the last.
+    #[schema(example = "17")]
+    pub(crate) next: Option<String>,
+}
+
+impl From<OwnerEntry> for ListedOwner {
+    fn from(it: OwnerEntry) -> Self {
+        Self {
+            owner: it.owner.to_string(),
+            label: it.label,
+            since: At(it.since),
+            expires_at: At(it.expires_at),
+            ends_at: it.ends_at.map(At),
+            metadata: it.metadata,
+            locks: it.locks,
+        }
+    }
+}
+
+/// A question for owners.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnersQuestion {
+    pub(crate) label: Option<String>,
+    pub(crate) limit: usize,
+    /// The last owner of the page before.
+    pub(crate) after: Option<u64>,
+}
+
+impl OwnersQuestion {
+    pub(crate) fn read(parameters: &Parameters<'_>) -> ApiResult<Self> {
+        let limit = parameters.field("limit")?.number_if_any(&PAGE)?.unwrap_or(PAGE.example);
+        Ok(Self {
+            label: parameters.field("label")?.string_if_any(&LABEL)?,
+            limit: limit as usize,
+            after: parameters.field("cursor")?.if_any(path::owner)?,
+        })
+    }
 }

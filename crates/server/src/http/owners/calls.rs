@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use lockhouse::BucketKey;
+use lockhouse::core::OwnerId;
+use lockhouse::{BucketKey, OwnerEntry};
 
-use super::bodies::{Beat, NewOwner, OpenedOwner, OwnerState};
+use super::bodies::{Beat, ListedOwner, ListedOwners, NewOwner, OpenedOwner, OwnerState, OwnersQuestion};
 use crate::http::calls::{OwnerKey, bucket, resume};
 use crate::http::dto::{At, JsonAnswer};
 use crate::http::locks::bodies::HeldLock;
 use crate::http::problem::Problem;
-use crate::http::query::snapshot::{json_answer, look};
+use crate::http::query::snapshot::{charge, json_answer, look, reserve};
 use crate::http::request::decode::ApiResult;
-use crate::limits::block_in_place_if_large;
+use crate::limits::{BUCKET_LIMITS, block_in_place_if_large, price_of_query};
 use crate::state::AppState;
 
 /// `found_by`: the caller, and the key by which it finds the owner again.
@@ -83,6 +84,23 @@ pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -
         };
         json_answer(state, bucket.key().tenant(), &shown)
     })
+}
+
+/// A page of the owners. The page takes memory as if each owner were as long as it may be.
+pub(crate) async fn owners(
+    state: &AppState,
+    key: &BucketKey,
+    asked: &OwnersQuestion,
+) -> ApiResult<JsonAnswer> {
+    let bucket = bucket(state, key)?;
+    let each = size_of::<OwnerEntry>() + BUCKET_LIMITS.label_bytes + BUCKET_LIMITS.metadata_bytes;
+    let _memory = reserve(state, &bucket, asked.limit * each)?;
+    let part =
+        bucket.owners_after(asked.after.map(OwnerId::new), asked.label.as_deref(), asked.limit).await?;
+    charge(state, &bucket, price_of_query(part.looked_at));
+    let next = part.next.map(|owner| owner.to_string());
+    let owners = part.found.into_iter().map(ListedOwner::from).collect();
+    json_answer(state, key.tenant(), &ListedOwners { owners, next })
 }
 
 pub(crate) async fn end_owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> ApiResult<()> {

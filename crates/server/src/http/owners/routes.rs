@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderName, StatusCode, Uri, header};
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 
-use super::bodies::{Beat, NewOwner, OpenedOwner, OwnerState};
+use super::bodies::{Beat, ListedOwners, NewOwner, OpenedOwner, OwnerState, OwnersQuestion};
 use super::calls;
 use crate::audit;
 use crate::audit::AuditEvent;
@@ -15,9 +17,12 @@ use crate::http::calls::OwnerKey;
 use crate::http::dto::JsonAnswer;
 use crate::http::request::asker::Bearer;
 use crate::http::request::body::{JsonBody, NoBody};
+use crate::http::request::constraints::{LABEL, OWNER, PAGE};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::headers::GivenKey;
+use crate::http::request::parameters::Parameters;
 use crate::http::request::path::{InBucket, OfOwner};
+use crate::http::request::schema::{RuleSchema, parameter};
 use crate::http::route::BASE;
 use crate::state::AppState;
 
@@ -84,6 +89,36 @@ pub(crate) async fn show(
     of: OfOwner,
 ) -> ApiResult<JsonAnswer> {
     calls::owner(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await
+}
+
+struct OwnersParameters;
+
+impl IntoParams for OwnersParameters {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let limit = format!("How many owners a page has at most; {} without it.", PAGE.example);
+        vec![
+            parameter("label", LABEL.schema(), "Only owners that are called so."),
+            parameter("limit", PAGE.schema(), &limit),
+            parameter("cursor", OWNER.schema(), "The `next` of the page before; absent for the first page."),
+        ]
+    }
+}
+
+/// List the owners
+///
+/// The oldest first. To look is no activity of theirs. A page may have fewer owners than its limit, or none,
+/// and still have a `next`: one call looks at 10,000 owners at most.
+#[utoipa::path(
+    get, context_path = BASE, path = "/owners", tag = "query", operation_id = "listOwners", params(OwnersParameters),
+    responses((status = 200, description = "A page of owners, the oldest first.", body = ListedOwners)),
+)]
+pub(crate) async fn list(
+    State(state): State<Arc<AppState>>,
+    InBucket(bucket): InBucket,
+    uri: Uri,
+) -> ApiResult<JsonAnswer> {
+    let asked = OwnersQuestion::read(&Parameters::parse(&uri)?)?;
+    calls::owners(&state, &bucket, &asked).await
 }
 
 /// End an owner

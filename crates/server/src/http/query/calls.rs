@@ -1,11 +1,13 @@
 //! The API's calls about all that is held, pending and assigned.
 
-use lockhouse::BucketKey;
+use lockhouse::{AssignmentQuestion, Bucket, BucketKey};
+use tokio::task::yield_now;
 
 use super::entry::Entry;
 use super::filter::Filter;
-use super::page::{Cut, EntryPage, Position};
-use super::snapshot::{QuerySnapshot, charge, json_answer, look};
+use super::page::{Cut, EntryPage, EntrySort, Gathering, Position};
+use super::snapshot::{QuerySnapshot, charge, json_answer, look, look_at_name};
+use crate::bounds::ASSIGNMENTS_AT_ONCE;
 use crate::http::calls::bucket;
 use crate::http::dto::JsonAnswer;
 use crate::http::request::decode::ApiResult;
@@ -20,24 +22,51 @@ pub(crate) async fn query(
     cut: &Cut,
 ) -> ApiResult<JsonAnswer> {
     let bucket = bucket(state, key)?;
-    let mut seen =
-        if filter.admits_entries() { look(state, &bucket).await? } else { QuerySnapshot::default() };
-    let assigned = if filter.admits_assignments() {
-        // The first entry may be the last of the page before, and the last entry shows that there is a next
-        // page.
-        let found = bucket.assignments_from(filter.prefix(), cut.start(), cut.limit + 2);
-        let found = found.await?;
-        charge(state, &bucket, price_of_query(found.len()));
-        found
-    } else {
-        Vec::new()
+    let before = filter.before(bucket.wall(bucket.now()));
+    let mut seen = match filter.name() {
+        _ if !filter.admits_entries() => QuerySnapshot::default(),
+        Some(name) => look_at_name(state, &bucket, name).await?,
+        None => look(state, &bucket).await?,
     };
+    let mut gathering = cut.gather();
+    if let Some(asked) = filter.assignments(before) {
+        gather_assignments(state, &bucket, cut, asked, &mut gathering).await?;
+    }
     block_in_place_if_large(seen.size(), || {
-        let all = seen.take().chain(assigned.into_iter().map(Entry::from));
-        let chosen = all.filter(|entry| filter.admits(entry));
-        let page = cut.page(chosen.map(|entry| (Position::of(&entry), entry)));
-        json_answer(state, bucket.key().tenant(), &EntryPage::from(page))
+        for entry in seen.take().filter(|entry| filter.admits(entry, before)) {
+            gathering.add(Position::of(&entry, cut.sort), entry);
+        }
+        json_answer(state, bucket.key().tenant(), &EntryPage::from(gathering.page()))
     })
+}
+
+/// Adds the assignments of the page. By name no more are looked at than its end is certain; by age all.
+async fn gather_assignments(
+    state: &AppState,
+    bucket: &Bucket,
+    cut: &Cut,
+    mut asked: AssignmentQuestion,
+    gathering: &mut Gathering<'_, Entry>,
+) -> ApiResult<()> {
+    // The first entry may be the last of the page before, and the last entry shows that there is a next page.
+    let enough = if cut.sort == EntrySort::Name { cut.limit + 2 } else { usize::MAX };
+    asked.start = cut.start().to_vec();
+    asked.most = enough.min(ASSIGNMENTS_AT_ONCE);
+    let mut found = 0;
+    loop {
+        let part = bucket.assignment_part(&asked).await?;
+        charge(state, bucket, price_of_query(part.looked_at));
+        found += part.found.len();
+        for entry in part.found.into_iter().map(Entry::from) {
+            gathering.add(Position::of(&entry, cut.sort), entry);
+        }
+        match part.next {
+            Some(next) if found < enough => asked.start = next,
+            _ => return Ok(()),
+        }
+        // Others of this thread go on.
+        yield_now().await;
+    }
 }
 
 #[cfg(test)]
@@ -96,9 +125,10 @@ mod tests {
         let limits = crate::settings::LimitSettings { table_mib_per_tenant: 1, ..Default::default() };
         state.limiter.reload(limits);
         assert!(bucket.bytes_of_snapshot() > 1 << 20);
-        let memory = state.limiter.reserve_for_query(&bucket).unwrap();
-        assert!(state.limiter.reserve_for_query(&bucket).is_none(), "two at once");
+        let reserve = || state.limiter.reserve_for_query(key.tenant(), bucket.bytes_of_snapshot());
+        let memory = reserve().unwrap();
+        assert!(reserve().is_none(), "two at once");
         drop(memory);
-        assert!(state.limiter.reserve_for_query(&bucket).is_some());
+        assert!(reserve().is_some());
     }
 }

@@ -1,8 +1,9 @@
 //! Pages of entries.
 
-use std::cmp::Ordering;
 use std::fmt::Write;
+use std::time::SystemTime;
 
+use lockhouse_wire::decode::Choice;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::path::Parameter;
@@ -11,9 +12,9 @@ use super::entry::Entry;
 use crate::http::request::constraints::{CURSOR, PAGE};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
-use crate::http::request::schema::{RuleSchema, parameter};
+use crate::http::request::schema::{RuleSchema, parameter, parameter_of};
 
-/// A page of entries, ordered by name.
+/// A page of entries, in the order that was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Page<T> {
     pub(crate) entries: Vec<T>,
@@ -21,7 +22,7 @@ pub(crate) struct Page<T> {
     pub(crate) next: Option<String>,
 }
 
-/// A page of entries, ordered by name.
+/// A page of entries, in the order that was asked for.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EntryPage {
@@ -38,87 +39,186 @@ impl From<Page<Entry>> for EntryPage {
     }
 }
 
+/// The order of entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum EntrySort {
+    /// By name.
+    #[default]
+    Name,
+    /// What has begun first comes first.
+    Age,
+}
+
+const SORTS: Choice<EntrySort> = Choice(&[("name", EntrySort::Name), ("age", EntrySort::Age)]);
+
 /// Where a page begins, and how long it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) limit: usize,
+    pub(crate) sort: EntrySort,
     /// The last position of the page before.
     pub(crate) after: Option<Position>,
 }
 
-/// The place of an entry in the order of all, which is the same as long as it is there. For one name: web
-/// locks in the order of their requests, then offline locks, then a claim or an assignment.
+/// The place of an entry in the order of all, which is the same as long as it is there and stays what it is.
+/// For one name, and one age if that is the sort: web locks in the order of their requests, then offline
+/// locks, then a claim or an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
+    /// When it began, in milliseconds since 1970; 0 if the sort is another one.
+    since_ms: u64,
     name: Vec<u8>,
     kind: u8,
     number: u64,
 }
 
+/// The entries of a page, of any that come by.
+#[derive(Debug)]
+pub(crate) struct Gathering<'c, T> {
+    cut: &'c Cut,
+    rest: Vec<(Position, T)>,
+}
+
 impl Cut {
+    /// With the sort that is asked for, by name without one.
+    pub(crate) fn read_sorted(parameters: &Parameters<'_>) -> ApiResult<Self> {
+        let sort = parameters.field("sort")?.if_any(|word| word.choice(&SORTS))?.unwrap_or_default();
+        Self::read_as(parameters, sort)
+    }
+
+    /// By name.
     pub(crate) fn read(parameters: &Parameters<'_>) -> ApiResult<Self> {
+        Self::read_as(parameters, EntrySort::Name)
+    }
+
+    fn read_as(parameters: &Parameters<'_>, sort: EntrySort) -> ApiResult<Self> {
         let limit = parameters.field("limit")?.number_if_any(&PAGE)?.unwrap_or(PAGE.example);
-        let after = parameters.field("cursor")?.text_if_any(&CURSOR)?.map(|text| Position::parse(&text));
-        Ok(Self { limit: limit as usize, after })
+        let cursor = parameters.field("cursor")?;
+        let after = match cursor.text_if_any(&CURSOR)? {
+            None => None,
+            Some(text) => match Position::parse(&text) {
+                (of, after) if of == sort => Some(after),
+                (of, _) => {
+                    let rule = format!(
+                        "the `next` of a page sorted by {}, and this is of one sorted by {}",
+                        sort.word(),
+                        of.word()
+                    );
+                    return Err(cursor.broken(rule).into());
+                }
+            },
+        };
+        Ok(Self { limit: limit as usize, sort, after })
     }
 
     /// No name on the page is before this.
     pub(crate) fn start(&self) -> &[u8] {
-        self.after.as_ref().map_or(&[], |after| &after.name)
+        let after = self.after.as_ref().filter(|_| self.sort == EntrySort::Name);
+        after.map_or(&[], |after| &after.name)
     }
 
     /// The page of these entries that begins there.
     pub(crate) fn page<T>(&self, entries: impl Iterator<Item = (Position, T)>) -> Page<T> {
-        let by_position = |a: &(Position, T), b: &(Position, T)| -> Ordering { a.0.cmp(&b.0) };
-        // Only entries that are shown have to be in order.
-        let leave = |rest: &mut Vec<(Position, T)>, most: usize| {
-            if rest.len() > most {
-                rest.select_nth_unstable_by(most, by_position);
-                rest.truncate(most);
-            }
-        };
-        let mut rest = Vec::new();
-        for entry in entries.filter(|(at, _)| self.after.as_ref().is_none_or(|after| at > after)) {
-            rest.push(entry);
-            if rest.len() > 2 * self.limit {
-                // One entry more than are shown proves that there is a next page.
-                leave(&mut rest, self.limit + 1);
-            }
+        let mut gathering = self.gather();
+        entries.for_each(|(at, entry)| gathering.add(at, entry));
+        gathering.page()
+    }
+
+    /// The page of entries that are still to come.
+    pub(crate) fn gather<T>(&self) -> Gathering<'_, T> {
+        Gathering { cut: self, rest: Vec::new() }
+    }
+}
+
+impl<T> Gathering<'_, T> {
+    pub(crate) fn add(&mut self, at: Position, entry: T) {
+        if self.cut.after.as_ref().is_some_and(|after| at <= *after) {
+            return;
         }
-        let has_more = rest.len() > self.limit;
-        leave(&mut rest, self.limit);
-        rest.sort_unstable_by(by_position);
-        let next = rest.last().filter(|_| has_more).map(|(at, _)| at.to_cursor());
-        Page { entries: rest.into_iter().map(|(_, entry)| entry).collect(), next }
+        self.rest.push((at, entry));
+        if self.rest.len() > 2 * self.cut.limit {
+            // One entry more than are shown proves that there is a next page.
+            self.leave(self.cut.limit + 1);
+        }
+    }
+
+    /// The page of those that have come.
+    pub(crate) fn page(mut self) -> Page<T> {
+        let limit = self.cut.limit;
+        let has_more = self.rest.len() > limit;
+        self.leave(limit);
+        self.rest.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let next = self.rest.last().filter(|_| has_more).map(|(at, _)| at.to_cursor(self.cut.sort));
+        Page { entries: self.rest.into_iter().map(|(_, entry)| entry).collect(), next }
+    }
+
+    /// Only entries that are shown have to be in order.
+    fn leave(&mut self, most: usize) {
+        if self.rest.len() > most {
+            self.rest.select_nth_unstable_by(most, |a, b| a.0.cmp(&b.0));
+            self.rest.truncate(most);
+        }
+    }
+}
+
+impl EntrySort {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Age => "age",
+        }
+    }
+
+    fn digit(self) -> u8 {
+        match self {
+            Self::Name => 0,
+            Self::Age => 1,
+        }
     }
 }
 
 impl Position {
-    pub(crate) fn of(entry: &Entry) -> Self {
-        Self { name: entry.name.0.as_name().as_wtf8().to_vec(), kind: entry.kind as u8, number: entry.number }
+    pub(crate) fn of(entry: &Entry, sort: EntrySort) -> Self {
+        let since_ms = match sort {
+            EntrySort::Name => 0,
+            EntrySort::Age => {
+                let since = entry.since.0.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+            }
+        };
+        let name = entry.name.0.as_name().as_wtf8().to_vec();
+        Self { since_ms, name, kind: entry.kind as u8, number: entry.number }
     }
 
-    fn to_cursor(&self) -> String {
-        let mut text = format!("{:02x}{:016x}", self.kind, self.number);
+    fn to_cursor(&self, sort: EntrySort) -> String {
+        let mut text = format!("{}{}", sort.digit(), self.kind);
         // Writing to a string never fails.
+        if sort == EntrySort::Age {
+            _ = write!(text, "{:016x}", self.since_ms);
+        }
+        _ = write!(text, "{:016x}", self.number);
         self.name.iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
         text
     }
 
-    /// The position of a text that [`CURSOR`] admits; it need not be that of an entry any more.
-    fn parse(hex: &str) -> Self {
+    /// The sort and the position of a text that [`CURSOR`] admits; it need not be that of an entry any more.
+    fn parse(hex: &str) -> (EntrySort, Self) {
         let byte = |pair: &[u8]| {
             let digits = std::str::from_utf8(pair).ok();
             digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or_default()
         };
         let bytes: Vec<u8> = hex.as_bytes().chunks(2).map(byte).collect();
-        let (kind, rest) = bytes.split_first().map_or((0, &[][..]), |(kind, rest)| (*kind, rest));
-        let (number, name) = rest.split_at(rest.len().min(8));
-        Self {
-            name: name.to_vec(),
-            kind,
-            number: number.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
-        }
+        let (first, mut rest) = bytes.split_first().map_or((0, &[][..]), |(first, rest)| (*first, rest));
+        let mut number = || {
+            let (number, others) = rest.split_at(rest.len().min(8));
+            rest = others;
+            number.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+        };
+        let sort = if first >> 4 == 0 { EntrySort::Name } else { EntrySort::Age };
+        let since_ms = if sort == EntrySort::Age { number() } else { 0 };
+        let number = number();
+        (sort, Self { since_ms, name: rest.to_vec(), kind: first & 15, number })
     }
 }
 
@@ -131,42 +231,88 @@ pub(crate) fn cut_parameters() -> [Parameter; 2] {
     ]
 }
 
+/// `sort`.
+pub(crate) fn sort_parameter() -> Parameter {
+    parameter_of(
+        "sort",
+        &EntrySort::name(),
+        "The order of the entries; `name` without it. A cursor belongs to it.",
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
-    #[test]
-    fn pages_are_in_order_and_every_entry_is_on_one_of_them() {
-        let position = |name: &str, number| Position { name: name.into(), kind: 0, number };
-        let all: Vec<_> =
-            ["b", "a", "", "ab", "c"].into_iter().zip(1..).map(|(name, n)| position(name, n)).collect();
+    use super::*;
+    use crate::http::problem::Problem;
+
+    fn position(since_ms: u64, name: &str, number: u64) -> Position {
+        Position { since_ms, name: name.into(), kind: 0, number }
+    }
+
+    /// The names on all pages.
+    fn pages(all: &[Position], sort: EntrySort) -> Vec<String> {
         let mut seen = Vec::new();
-        let mut cut = Cut { limit: 2, after: None };
+        let mut cut = Cut { limit: 2, sort, after: None };
         loop {
             let page = cut.page(all.iter().map(|at| (at.clone(), at.clone())));
             assert!(page.entries.len() <= 2);
-            seen.extend(page.entries);
+            seen.extend(page.entries.into_iter().map(|at| String::from_utf8(at.name).unwrap()));
             match page.next {
-                Some(next) => cut.after = Some(Position::parse(&next)),
-                None => break,
+                Some(next) => cut.after = Some(Position::parse(&next).1),
+                None => return seen,
             }
         }
-        let names: Vec<_> = seen.iter().map(|at| std::str::from_utf8(&at.name).unwrap()).collect();
-        assert_eq!(names, ["", "a", "ab", "b", "c"]);
+    }
+
+    #[test]
+    fn pages_are_in_order_and_every_entry_is_on_one_of_them() {
+        let names = ["b", "a", "", "ab", "c"];
+        let all: Vec<_> = names.into_iter().zip(1..).map(|(name, n)| position(0, name, n)).collect();
+        assert_eq!(pages(&all, EntrySort::Name), ["", "a", "ab", "b", "c"]);
+        let all: Vec<_> = names.into_iter().zip(1..).map(|(name, n)| position(n / 2, name, n)).collect();
+        assert_eq!(pages(&all, EntrySort::Age), ["b", "", "a", "ab", "c"]);
     }
 
     #[test]
     fn a_cursor_survives_its_text_and_no_other_text_is_one() {
-        let position = Position { name: vec![0, 255, 7], kind: 2, number: 1 << 52 };
-        assert!(CURSOR.admits(&position.to_cursor()));
-        assert_eq!(Position::parse(&position.to_cursor()), position);
-        let first = Position { name: Vec::new(), kind: 0, number: 0 };
-        assert!(CURSOR.admits(&first.to_cursor()) && CURSOR.admits(CURSOR.example));
+        for (sort, since_ms) in [(EntrySort::Name, 0), (EntrySort::Age, 1 << 41)] {
+            let position = Position { since_ms, name: vec![0, 255, 7], kind: 2, number: 1 << 52 };
+            assert!(CURSOR.admits(&position.to_cursor(sort)));
+            assert_eq!(Position::parse(&position.to_cursor(sort)), (sort, position));
+            let first = Position { since_ms: 0, name: Vec::new(), kind: 0, number: 0 };
+            assert!(CURSOR.admits(&first.to_cursor(sort)) && CURSOR.admits(CURSOR.example));
+        }
         let number = "0000000000000001";
-        for text in
-            ["", "00", "ff00", &format!("00{number}0"), &format!("04{number}"), &format!("00{number}0G")]
-        {
+        for text in [
+            "",
+            "00",
+            "ff00",
+            &format!("00{number}0"),
+            &format!("04{number}"),
+            &format!("00{number}0G"),
+            &format!("10{number}"),
+            &format!("20{number}{number}"),
+        ] {
             assert!(!CURSOR.admits(text), "{text}");
         }
+    }
+
+    #[test]
+    fn a_cursor_of_another_sort_is_refused_by_its_name() {
+        let refused = |query: &str| {
+            let uri = format!("/query?{query}").parse().unwrap();
+            let refused = Cut::read_sorted(&Parameters::parse(&uri).unwrap()).unwrap_err();
+            serde_json::to_value::<Box<Problem>>(refused).unwrap()
+        };
+        let [by_name, by_age] =
+            [EntrySort::Name, EntrySort::Age].map(|sort| position(0, "n", 1).to_cursor(sort));
+        let problem = refused(&format!("sort=age&cursor={by_name}"));
+        assert_eq!(problem["field"], "cursor");
+        assert_eq!(problem["rule"], "the `next` of a page sorted by age, and this is of one sorted by name");
+        let problem = refused(&format!("cursor={by_age}"));
+        assert_eq!(problem["rule"], "the `next` of a page sorted by name, and this is of one sorted by age");
+        assert_eq!(refused("sort=size")["rule"], "\"name\" or \"age\"");
     }
 }

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 
-use lockhouse::{Bucket, MemoryReservation, Snapshot};
+use lockhouse::{Bucket, MemoryReservation, NameBuf, Snapshot};
 use serde::Serialize;
 
 use super::entry::Entry;
@@ -25,17 +25,37 @@ pub(crate) struct QuerySnapshot {
 
 /// Looks at all that is held and pending.
 pub(crate) async fn look(state: &AppState, bucket: &Bucket) -> ApiResult<QuerySnapshot> {
-    let count = bucket.len();
-    let memory = state.limiter.reserve_for_query(bucket).ok_or_else(|| {
-        let why =
-            "the looks of the tenant at its buckets that are under way take all the memory that they may";
-        Problem::new(Code::QuotaExceeded, why).retry_after(QUOTA)
-    })?;
+    let (bytes, count) = (bucket.bytes_of_snapshot(), bucket.len());
+    let memory = reserve(state, bucket, bytes)?;
     charge(state, bucket, price_of_query(count));
     let mut snapshot = pin!(bucket.look(memory.clone()));
     let snapshot =
         poll_fn(|context| block_in_place_if_large(count, || snapshot.as_mut().poll(context))).await?;
     Ok(QuerySnapshot { snapshot, memory: Some(memory) })
+}
+
+/// Looks at what is held and pending under one name: nothing else is copied.
+pub(crate) async fn look_at_name(
+    state: &AppState,
+    bucket: &Bucket,
+    name: &NameBuf,
+) -> ApiResult<QuerySnapshot> {
+    let (bytes, count) = bucket.size_of_snapshot_of(name.as_name());
+    let memory = reserve(state, bucket, bytes)?;
+    charge(state, bucket, price_of_query(count));
+    let mut snapshot = pin!(bucket.snapshot_of(name.as_name()));
+    let snapshot =
+        poll_fn(|context| block_in_place_if_large(count, || snapshot.as_mut().poll(context))).await?;
+    Ok(QuerySnapshot { snapshot, memory: Some(memory) })
+}
+
+/// Memory for a copy of so many bytes of a bucket.
+pub(crate) fn reserve(state: &AppState, bucket: &Bucket, bytes: usize) -> ApiResult<Arc<MemoryReservation>> {
+    state.limiter.reserve_for_query(bucket.key().tenant(), bytes).ok_or_else(|| {
+        let why =
+            "the looks of the tenant at its buckets that are under way take all the memory that they may";
+        Problem::new(Code::QuotaExceeded, why).retry_after(QUOTA)
+    })
 }
 
 impl QuerySnapshot {

@@ -59,7 +59,7 @@ impl<'a> Parameters<'a> {
             let lossy = || String::from_utf8_lossy(&decoded(raw)).into_owned().into();
             let is_whole = has_whole_escapes(raw);
             let value = decode(&key, raw).or_else(|violation| {
-                if key == "resource" && is_whole { Ok(lossy()) } else { Err(violation) }
+                if matches!(&*key, "resource" | "name") && is_whole { Ok(lossy()) } else { Err(violation) }
             })?;
             Ok(Pair { key, raw, value })
         };
@@ -159,6 +159,17 @@ mod tests {
             let uri = format!("/?{query}").parse().unwrap();
             let read = Parameters::check_known(&uri, &KNOWN).and_then(|()| Parameters::parse(&uri).map(drop));
             assert_eq!(detail(read.unwrap_err()), expected);
+        }
+    }
+
+    #[test]
+    fn a_name_may_have_a_lone_surrogate() {
+        for key in ["resource", "name"] {
+            let uri: Uri = format!("/?{key}=a%ED%A0%80").parse().unwrap();
+            let name = parameters(&uri).field(key).unwrap().name(&RESOURCE).unwrap();
+            assert_eq!(name.as_name().as_wtf8(), b"a\xed\xa0\x80");
+            let uri: Uri = format!("/?{key}=a%FF").parse().unwrap();
+            assert!(parameters(&uri).field(key).unwrap().name(&RESOURCE).is_err());
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod cluster;
+pub(crate) mod history;
 pub(super) mod lease;
 pub(crate) mod limits;
 pub(crate) mod log;
@@ -19,6 +20,7 @@ use lockhouse::LockType;
 use lockhouse_wire::decode::Choice;
 
 use self::cluster::ClusterSettings;
+use self::history::HistorySettings;
 use self::lease::Lease;
 use self::limits::LimitSettings;
 use self::log::LogSettings;
@@ -34,6 +36,20 @@ const LOCK_TYPES: Choice<LockType> = Choice(&[
     ("exclusive-write", LockType::ExclusiveWrite),
     ("exclusive-read", LockType::ExclusiveRead),
 ]);
+
+/// Whether operators who break holds must say why, as it is written.
+const BREAK_REASONS: Choice<BreakReason> =
+    Choice(&[("optional", BreakReason::Optional), ("required", BreakReason::Required)]);
+
+/// Whether operators who break holds must say why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BreakReason {
+    /// They may.
+    #[default]
+    Optional,
+    /// They must.
+    Required,
+}
 
 /// All settings of a server.
 #[derive(Clone, Debug)]
@@ -55,6 +71,8 @@ pub struct Settings {
     /// The origins, beyond loopback ones, whose pages may connect.
     pub allowed_origins: Vec<Origin>,
     pub(super) lock_types: BTreeMap<String, LockType>,
+    /// Whether operators who break holds must say why.
+    pub break_reason: BreakReason,
     /// `[tls]`
     pub tls: TlsSettings,
     /// `[cluster]`
@@ -65,6 +83,8 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// `[metrics]`
     pub metrics: MetricsSettings,
+    /// `[history]`
+    pub history: HistorySettings,
     /// `[log]`
     pub log: LogSettings,
 }
@@ -86,11 +106,13 @@ impl Settings {
         let drain = table.required("drain", text::drain);
         let allowed_origins = table.required("allowed_origins", |value| value.list(text::parsed));
         let lock_types = table.required("lock_types", |value| value.map(|word| word.choice(&LOCK_TYPES)));
+        let break_reason = table.required("break_reason", |value| value.choice(&BREAK_REASONS));
         let tls = table.section("tls", TlsSettings::read).unwrap_or_default();
         let cluster = table.section("cluster", ClusterSettings::read).unwrap_or_default();
         let auth = table.section("auth", auth::Settings::read).unwrap_or_default();
         let limits = table.section("limits", LimitSettings::read).unwrap_or_default();
         let metrics = table.section("metrics", MetricsSettings::read).unwrap_or_default();
+        let history = table.section("history", HistorySettings::read).unwrap_or_default();
         let log = table.section("log", LogSettings::read).unwrap_or_default();
         Some(Self {
             listen: listen?,
@@ -102,11 +124,13 @@ impl Settings {
             drain: drain?,
             allowed_origins: allowed_origins?,
             lock_types: lock_types?,
+            break_reason: break_reason?,
             tls,
             cluster,
             auth,
             limits,
             metrics,
+            history,
             log,
         })
     }

@@ -111,6 +111,7 @@ const TABLES: [Table; 7] = [
             ("token", Number),
             ("operator", Bytes),
             ("reason", Bytes),
+            ("times", Number),
         ],
     },
 ];

@@ -1,0 +1,158 @@
+//! The filters of `lockhouse ls`, which are those of the query over HTTP.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use lockhouse::NameBuf;
+use lockhouse_wire::name_from_json;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::rows::Row;
+use crate::cli::common::api::{BucketClient, Call};
+use crate::cli::common::duration;
+use crate::cli::exit::{Failure, UNREACHABLE};
+
+/// Which locks, requests and assignments are listed, and in which order.
+#[derive(Debug, Args)]
+#[group(id = "Find", multiple = true)]
+pub(super) struct Find {
+    /// Only this resource name
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
+    /// Only names that begin with this
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+
+    /// Only this kind
+    #[arg(long, value_name = "KIND", value_parser = ["web", "offline", "claim", "assignment"])]
+    kind: Option<String>,
+
+    /// Only of this client id, this owner's label, or this claimant
+    #[arg(long, value_name = "TEXT")]
+    client: Option<String>,
+
+    /// Only the offline locks of this owner
+    #[arg(long, value_name = "ID")]
+    owner: Option<String>,
+
+    /// Only what is held, waits (pending), or is assigned
+    #[arg(long, value_name = "STATE", value_parser = ["held", "pending", "assigned"])]
+    state: Option<String>,
+
+    /// Only the hold or the assignment with this fencing token
+    #[arg(long, value_name = "NUMBER")]
+    token: Option<u64>,
+
+    /// Only what is held, waits or is assigned for longer than that, such as 30s
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    older_than: Option<Duration>,
+
+    /// By name, or by age with the oldest first
+    #[arg(long, value_name = "ORDER", value_parser = ["name", "age"])]
+    sort: Option<String>,
+
+    /// The most entries
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+}
+
+/// As many entries as a page has at most.
+const PAGE: usize = 1000;
+
+/// A page of the query.
+#[derive(Debug, Deserialize)]
+struct Page {
+    entries: Vec<Found>,
+    next: Option<String>,
+}
+
+/// An entry of the query.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Found {
+    name: Box<RawValue>,
+    mode: String,
+    kind: String,
+    state: String,
+    client_id: String,
+    owner: Option<String>,
+    since: String,
+    expires_at: Option<String>,
+    place: Option<u32>,
+    fencing_token: Option<u64>,
+    metadata: Option<String>,
+}
+
+impl Find {
+    /// Whether anything is asked for but all.
+    pub(super) fn is_asked(&self) -> bool {
+        self.limit.is_some() || self.filters().iter().any(|(_, value)| value.is_some())
+    }
+
+    fn filters(&self) -> [(&'static str, Option<Cow<'_, str>>); 9] {
+        let text = |text: &'_ Option<String>| text.clone().map(Cow::Owned);
+        [
+            ("name", text(&self.name)),
+            ("prefix", text(&self.prefix)),
+            ("kind", text(&self.kind)),
+            ("client", text(&self.client)),
+            ("owner", text(&self.owner)),
+            ("state", text(&self.state)),
+            ("fencingToken", self.token.map(|token| token.to_string().into())),
+            ("olderThanMs", self.older_than.map(|length| length.as_millis().to_string().into())),
+            ("sort", text(&self.sort)),
+        ]
+    }
+
+    /// What is asked for, page by page.
+    pub(super) async fn rows(&self, api: &BucketClient) -> Result<Vec<Row>, Failure> {
+        let (bucket, most) = (api.bucket(), self.limit.unwrap_or(usize::MAX));
+        let (mut rows, mut cursor) = (Vec::new(), None::<String>);
+        while rows.len() < most {
+            let call = Call::get(&["query"]).with("limit", (most - rows.len()).min(PAGE).to_string());
+            let given = self.filters().into_iter().filter_map(|(key, value)| value.map(|value| (key, value)));
+            let call = given.fold(call, |call, (key, value)| call.with(key, value.into_owned()));
+            let call = cursor.iter().fold(call, |call, cursor| call.with("cursor", cursor.as_str()));
+            let page: Page = api.read(call).await?;
+            for found in page.entries {
+                rows.push(found.row(&bucket)?);
+            }
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        Ok(rows)
+    }
+}
+
+impl Found {
+    fn row(self, bucket: &str) -> Result<Row, Failure> {
+        let strange = |member: &str, value: &str| {
+            Failure::new(UNREACHABLE, format_args!("the server answers with the {member} {value:?}"))
+        };
+        let resource: NameBuf =
+            name_from_json(self.name.get()).map_err(|_| strange("name", self.name.get()))?;
+        let began: SystemTime =
+            humantime::parse_rfc3339(&self.since).map_err(|_| strange("since", &self.since))?;
+        Ok(Row {
+            bucket: bucket.to_owned(),
+            name: self.name,
+            mode: self.mode.into(),
+            kind: self.kind.into(),
+            state: self.state.into(),
+            client_id: self.client_id,
+            owner: self.owner,
+            since: self.since,
+            expires_at: self.expires_at,
+            place: self.place,
+            fencing_token: self.fencing_token,
+            metadata: self.metadata,
+            resource,
+            began,
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! `lockhouse events`
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use lockhouse::remote::http::{EventQuery, EventsError, SentEvent};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::cli::common::api::BucketClient;
+use crate::cli::common::print::line;
+use crate::cli::common::target::Target;
+use crate::cli::exit::{FAILURE, Failure, complain};
+
+/// Print what happens in a bucket, a line for each event, until it is ended.
+///
+/// Grants, waits, ends and refusals of web locks, offline locks and claims, assignments, and the beginning
+/// and end of owners. When the connection is lost it connects again, says so on stderr, and goes on where it
+/// was; where events are missing a line "gap" comes, and then what is held and waits, as lines "state".
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse events
+  lockhouse events --name customer/42        # tell me when it is free
+  lockhouse events --kind claim --prefix seat/ --json | jq .clientId
+
+With --json, an object on each line with the keys event, id, at, kind, name, mode, clientId, owner,
+fencingToken, since, end, cause, by and reason, whichever apply.
+
+Exit codes:
+   0 done: the reader of the lines has gone
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached at the start")]
+pub(in crate::cli) struct EventsCommand {
+    /// Only events of this name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Only events of names that begin with this
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+
+    /// Only events of this kind of lock
+    #[arg(long, value_name = "KIND", value_parser = ["web", "offline", "claim"])]
+    kind: Option<String>,
+
+    /// Begin with what is held and waits
+    #[arg(long)]
+    state: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// The pause before the first attempt to connect again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+impl EventsCommand {
+    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
+        let api = BucketClient::new(&self.target)?;
+        let mut query = self.query();
+        let (mut is_begun, mut pause) = (false, PAUSES.0);
+        loop {
+            match api.http().open_events(&query).await {
+                Ok(mut events) => {
+                    if is_begun {
+                        complain("connected again");
+                    }
+                    (is_begun, pause) = (true, PAUSES.0);
+                    while let Some(event) = events.next().await {
+                        match self.print(&event) {
+                            Ok(()) => {}
+                            // The reader has read enough.
+                            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                                return Ok(ExitCode::SUCCESS);
+                            }
+                            Err(error) => {
+                                return Err(Failure::new(FAILURE, format!("cannot write: {error}")));
+                            }
+                        }
+                    }
+                    if let Some(id) = events.last_id() {
+                        query = query.after(id);
+                    }
+                    complain("the connection is lost; connecting again");
+                }
+                Err(EventsError::Unanswered(why)) if !is_begun => return Err(api.failed(why, true)),
+                Err(EventsError::Refused(answer)) if !is_begun || !is_away(answer.status) => {
+                    return Err(api.refused(&answer));
+                }
+                Err(_) => {}
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    fn query(&self) -> EventQuery {
+        let mut query = EventQuery::new();
+        if let Some(name) = &self.name {
+            query = query.name(name);
+        }
+        if let Some(prefix) = &self.prefix {
+            query = query.prefix(prefix);
+        }
+        if let Some(kind) = &self.kind {
+            query = query.kind(kind);
+        }
+        if self.state { query.state() } else { query }
+    }
+
+    fn print(&self, event: &SentEvent) -> io::Result<()> {
+        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        let mut out = io::stdout().lock();
+        // The state is a line for each entry.
+        let entries = data["entries"].as_array().cloned();
+        for mut entry in entries.unwrap_or_else(|| vec![data]) {
+            if self.json {
+                entry["event"] = json!(event.kind);
+                entry["id"] = json!(event.id);
+                writeln!(out, "{entry}")?;
+            } else {
+                writeln!(out, "{}", described(&event.kind, &entry))?;
+            }
+        }
+        out.flush()
+    }
+}
+
+/// Whether the server may be back later.
+fn is_away(status: u16) -> bool {
+    matches!(status, 429 | 502..=504)
+}
+
+fn described(kind: &str, entry: &Value) -> String {
+    if kind == "gap" {
+        return "gap: events are missing here; the present state follows".to_owned();
+    }
+    let keys = ["at", "kind", "name", "mode", "clientId", "owner", "fencingToken", "end", "cause", "since"];
+    let there: Vec<&str> = keys.into_iter().filter(|key| !entry[*key].is_null()).collect();
+    let mut text = format!("{kind:<10}  {}", line(entry, &there));
+    if entry["by"].is_string() {
+        text += &format!("  by {}", line(entry, &["by"]));
+    }
+    if entry["reason"].is_string() {
+        text += &format!("  ({})", line(entry, &["reason"]));
+    }
+    text
+}

@@ -1,0 +1,3 @@
+//! The sessions of Web Locks, for operators.
+
+pub(crate) mod routes;

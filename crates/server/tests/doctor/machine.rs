@@ -1,0 +1,102 @@
+//! Settings, ports, space and limits.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::running::run;
+use crate::{Found, doctor};
+
+#[test]
+fn faults_of_the_settings_are_named_by_line_and_key() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.toml"), "lease = \"10s\"\nleese = \"1s\"\n").unwrap();
+    let found = Found::of(folder.path(), &["--config", "a.toml"]);
+    found.has_fault("configuration", "a.toml:2: leese: unknown key");
+    let found = Found::of(folder.path(), &["--fresh"]);
+    found.has_fault("configuration", "only with the store memory:");
+}
+
+#[test]
+fn a_misspelt_variable_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = Found::by(doctor(folder.path(), &[]).env("LOCKHOUSE_LEESE", "1s"));
+    found.has_warning("configuration", "LOCKHOUSE_LEESE is unknown");
+}
+
+#[test]
+fn another_program_at_the_port_is_a_fault_with_its_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let found = Found::of(folder.path(), &["--listen", &address]);
+    found.has_fault("ports", "is in use by another program");
+    if cfg!(target_os = "linux") {
+        found.has_fault("ports", &format!("process {}", std::process::id()));
+    }
+}
+
+#[test]
+fn an_address_beyond_this_machine_without_keys_is_a_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = Found::of(folder.path(), &["--listen", "0.0.0.0:0"]);
+    found.has_fault("ports", "only loopback addresses");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disk_without_space_is_a_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = doctor(folder.path(), &[]);
+    let mut command = Command::new("unshare");
+    // A disk that only this process sees, and that goes with it.
+    let script = "mount -t tmpfs -o size=50m none . && cd \"$PWD\" && exec \"$@\"";
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    command.current_dir(folder.path()).env_remove("LOCKHOUSE_CONFIG");
+    Found::by(&mut command).has_fault("disk space", "50 MiB of 50 MiB are free");
+}
+
+#[test]
+fn few_open_files_are_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = doctor(folder.path(), &[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 256 && exec \"$@\"", "sh"]).arg(inner.get_program());
+    command.args(inner.get_args()).current_dir(folder.path());
+    Found::by(&mut command).has_warning("open files", "256, which is enough for 64 connections");
+}
+
+#[test]
+fn a_secret_that_others_may_read_is_a_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    fs::write(&file, "x\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let store = "postgres://u@127.0.0.1:9/d";
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "0".repeat(32)).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let options = ["--store", store, "--store-password-file", "password", "--cluster-secret-file", "secret"];
+    let found = Found::of(folder.path(), &options);
+    let faults = found.lines("fault").join("\n");
+    assert!(faults.contains("secrets: store_password_file: every account"), "{faults}");
+}
+
+#[test]
+fn people_get_a_line_for_each_check_and_a_total() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut command =
+        crate::running::lockhouse(folder.path(), &["doctor", "--listen", &address, "--store", "memory:"]);
+    let (code, out, error) = run(&mut command);
+    assert_eq!((code, &*error), (Some(1), ""));
+    let lines: Vec<_> = out.lines().collect();
+    let [checks @ .., total] = &*lines else { panic!("{out}") };
+    assert_eq!(*total, format!("{} checks, 0 warnings, 1 faults", checks.len()));
+    let fault = checks.iter().find(|line| line.starts_with("fault ")).unwrap();
+    assert!(fault.ends_with("-> end it, or choose another address with --listen"), "{fault}");
+    let (code, _, _) = run(&mut crate::running::lockhouse(folder.path(), &["doctor", "--leese", "1s"]));
+    assert_eq!(code, Some(2));
+}

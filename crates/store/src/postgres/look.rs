@@ -1,0 +1,191 @@
+//! A look at a server and its schema that changes nothing.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::time::timeout;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Row, Transaction};
+
+use super::connection::LazyConnection;
+use super::fleet::{FleetStatements, node_row};
+use super::setup::{OLDEST, failed};
+use super::{PostgresOpenError, PostgresOptions, PostgresStore, schema, servers_at};
+use crate::NodeRow;
+
+/// What a look at a server of PostgreSQL has found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PostgresLook {
+    /// The place of the store, without a password.
+    pub place: Box<str>,
+    /// The major version of the server.
+    pub version: i32,
+    /// The settings `fsync`, `full_page_writes`, `synchronous_commit` and `default_transaction_isolation` as
+    /// the account has them, each with its value.
+    pub settings: Vec<(Box<str>, Box<str>)>,
+    /// Whether a synchronous standby is named.
+    pub has_synchronous_standby: bool,
+    /// The server's clock, and this machine's in the middle between question and answer.
+    pub clocks: (SystemTime, SystemTime),
+    /// How long the answer took.
+    pub took: Duration,
+    /// How many connections this account may have in addition, as far as the server bounds them.
+    pub connections_left: i32,
+    /// Whether the account may make a schema.
+    pub may_create_schema: bool,
+    /// The schema, if it is there.
+    pub schema: Option<SchemaLook>,
+}
+
+/// What a look at a schema has found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SchemaLook {
+    /// Whether the account may use the schema and make tables in it.
+    pub may_use: bool,
+    /// Its tables, if it has those of lockhouse and the account may use them.
+    pub tables: Option<TablesLook>,
+    /// Whether there is anything in the schema.
+    pub is_used: bool,
+}
+
+/// What a look at the tables has found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TablesLook {
+    /// Their version.
+    pub version: i32,
+    /// The version that this program takes them to.
+    pub known: i32,
+    /// How many slots they were made with.
+    pub slots: i32,
+    /// The nodes of the fleet, by their labels.
+    pub nodes: Vec<NodeRow>,
+}
+
+impl PostgresLook {
+    /// The oldest version of the server that will do.
+    pub const OLDEST: i32 = OLDEST;
+
+    /// How many connections a node of a fleet has at most at once: those of its present and its next life,
+    /// and one to look at the fleet from outside.
+    pub const CONNECTIONS_OF_NODE: i32 = 7;
+}
+
+impl PostgresStore {
+    /// Looks at the server and the schema in a transaction that is read-only; nothing is made. For at most
+    /// `limit` the server is waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`PostgresOpenError`].
+    ///
+    /// # Panics
+    ///
+    /// As [`open`](Self::open).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn look_at(
+        address: &str,
+        options: PostgresOptions,
+        limit: Duration,
+    ) -> Result<PostgresLook, PostgresOpenError> {
+        options.check()?;
+        let PostgresOptions { schema, password, .. } = options;
+        let (servers, place) = servers_at(address, &schema, limit, password)?;
+        let away = |why: Box<str>| PostgresOpenError::Away { place: place.clone(), why };
+        let looking = async {
+            let mut connection = LazyConnection::new(servers, place.clone(), 0);
+            let client = connection.client(limit).await.map_err(away)?;
+            let transaction = client.build_transaction().read_only(true).start().await;
+            let transaction = transaction.map_err(|error| failed(&place, &error))?;
+            let look = look(&transaction, &schema, &place).await;
+            look.map_err(|error| failed(&place, &error))?.map_err(|why| away(why.into()))
+        };
+        match timeout(limit, looking).await {
+            Ok(look) => look,
+            Err(_) => Err(away(format!("no answer within {} ms", limit.as_millis()).into())),
+        }
+    }
+}
+
+const SERVER: &str = "
+SELECT current_setting('server_version_num')::integer / 10000 AS version,
+    current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes,
+    current_setting('synchronous_commit') AS synchronous_commit,
+    current_setting('default_transaction_isolation') AS default_transaction_isolation,
+    current_setting('synchronous_standby_names') <> '' AS has_synchronous_standby,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS clock,
+    least(
+        CASE WHEN rolconnlimit < 0 OR rolsuper THEN 2147483647 ELSE rolconnlimit::bigint - own END,
+        current_setting('max_connections')::bigint - everyone
+            - CASE WHEN rolsuper THEN 0 ELSE current_setting('superuser_reserved_connections')::bigint END
+    )::integer AS connections_left,
+    has_database_privilege(current_database(), 'CREATE') AS may_create_schema,
+    to_regnamespace($1) IS NOT NULL AS is_there,
+    coalesce(has_schema_privilege(to_regnamespace($1)::oid, 'USAGE')
+        AND has_schema_privilege(to_regnamespace($1)::oid, 'CREATE'), false) AS may_use,
+    EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace($1)) AS is_used,
+    EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relname = 'fleet') AS is_ours
+FROM pg_roles, (
+    SELECT (SELECT sum(numbackends)::bigint FROM pg_stat_database) AS everyone, count(*) AS own
+    FROM pg_stat_activity WHERE usename = current_user
+) AS connections
+WHERE rolname = current_user";
+
+async fn look(
+    transaction: &Transaction<'_>,
+    schema: &str,
+    place: &str,
+) -> Result<Result<PostgresLook, String>, tokio_postgres::Error> {
+    let quoted = schema::quoted(schema);
+    let begun = (Instant::now(), SystemTime::now());
+    let row = transaction.query_typed_one(SERVER, &[(&quoted, Type::TEXT)]).await?;
+    let took = begun.0.elapsed();
+    let names = ["fsync", "full_page_writes", "synchronous_commit", "default_transaction_isolation"];
+    let setting = |name: &str| Ok((name.into(), row.try_get::<_, &str>(name)?.into()));
+    let settings: Result<_, tokio_postgres::Error> = names.into_iter().map(setting).collect();
+    let clock = UNIX_EPOCH + Duration::from_millis(row.try_get::<_, i64>("clock")?.unsigned_abs());
+    let (is_there, may_use): (bool, bool) = (row.try_get("is_there")?, row.try_get("may_use")?);
+    let tables = if may_use && row.try_get("is_ours")? {
+        match tables(transaction, &quoted).await? {
+            Ok(tables) => Some(tables),
+            Err(why) => return Ok(Err(why)),
+        }
+    } else {
+        None
+    };
+    Ok(Ok(PostgresLook {
+        place: place.into(),
+        version: row.try_get("version")?,
+        settings: settings?,
+        has_synchronous_standby: row.try_get("has_synchronous_standby")?,
+        clocks: (clock, begun.1 + took / 2),
+        took,
+        connections_left: row.try_get("connections_left")?,
+        may_create_schema: row.try_get("may_create_schema")?,
+        schema: match is_there {
+            true => Some(SchemaLook { may_use, tables, is_used: row.try_get("is_used")? }),
+            false => None,
+        },
+    }))
+}
+
+async fn tables(
+    transaction: &Transaction<'_>,
+    quoted: &str,
+) -> Result<Result<TablesLook, String>, tokio_postgres::Error> {
+    let sql = format!("SELECT version, slots FROM {quoted}.fleet");
+    let row: Row = transaction.query_typed_one(&sql, &[]).await?;
+    let (version, slots) = (row.try_get(0)?, row.try_get(1)?);
+    let known = schema::VERSION;
+    // Tables of a later version may be others.
+    let rows = match version {
+        1.. if version <= known => transaction.query_typed(&FleetStatements::of(quoted).nodes, &[]).await?,
+        _ => Vec::new(),
+    };
+    let nodes: Result<_, String> = rows.iter().map(node_row).collect();
+    Ok(nodes.map(|nodes| TablesLook { version, known, slots, nodes }))
+}

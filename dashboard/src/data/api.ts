@@ -1,0 +1,134 @@
+// Calls of the HTTP API. The key stays in this module's memory, and goes into a header alone.
+
+import { signal } from '@preact/signals';
+import { encodeName } from '../logic/names';
+import { writeSearch } from '../logic/url';
+
+/** What is known of the caller. */
+export const access = {
+  /** Whether a key was entered. */
+  hasKey: signal(false),
+  /** Why a key is asked for, while it is; empty if only the user wants to enter one. */
+  wanted: signal<string | undefined>(undefined),
+  /** Whether the server has refused the caller as unknown: nothing is asked until there is another key. */
+  isRefused: signal(false),
+  /** Whether the caller may break holds; `undefined` until the server has said so. */
+  mayOperate: signal<boolean | undefined>(undefined),
+};
+
+let key: string | undefined;
+
+/** Uses this key from now on; none without one. */
+export function useKey(entered: string | undefined): void {
+  key = entered === '' ? undefined : entered;
+  access.hasKey.value = key !== undefined;
+  access.wanted.value = undefined;
+  access.isRefused.value = false;
+  access.mayOperate.value = undefined;
+}
+
+/** The key, for the WebSocket of the page "try it". */
+export const presentKey = (): string | undefined => key;
+
+/** The headers of a call. */
+export function headers(): Record<string, string> {
+  return key === undefined ? {} : { 'Lockhouse-Key': key };
+}
+
+/** The members of a problem that a page may need. */
+export interface ProblemParts {
+  status: number;
+  code: string;
+  title?: string;
+  detail: string;
+  field?: string | undefined;
+  permission?: string | undefined;
+  retryAfterMs?: number | undefined;
+}
+
+/** An answer that is no success, in the server's words where it has any. */
+export class Problem extends Error {
+  override name = 'Problem';
+  readonly status: number;
+  readonly code: string;
+  readonly title: string;
+  readonly field: string | undefined;
+  readonly permission: string | undefined;
+  readonly retryAfterMs: number | undefined;
+
+  constructor({ status, code, title = '', detail, field, permission, retryAfterMs }: ProblemParts) {
+    super(detail);
+    this.status = status;
+    this.code = code;
+    this.title = title;
+    this.field = field;
+    this.permission = permission;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** What no server said: a fault of this page. */
+export function fault(error: unknown): Problem {
+  return error instanceof Problem
+    ? error
+    : new Problem({ status: 0, code: 'fault', title: 'Fault of this page', detail: String(error) });
+}
+
+export type Query = Readonly<Record<string, string | number | undefined>>;
+
+/** The path of a call in a bucket. */
+export const inBucket = (bucket: string, path: string): string => `/v1/buckets/${encodeName(bucket)}/${path}`;
+
+/**
+ * One call; rejects with a `Problem`, also where there is no connection (status 0).
+ */
+export async function call<T>(
+  method: string,
+  path: string,
+  query: Query = {},
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<T> {
+  const options: RequestInit = { method, headers: headers(), cache: 'no-store', credentials: 'omit' };
+  if (signal) options.signal = signal;
+  if (body !== undefined) {
+    options.headers = { ...headers(), 'Content-Type': 'application/json' };
+    options.body = JSON.stringify(body);
+  }
+  let response: Response;
+  try {
+    response = await fetch(path + writeSearch(query), options);
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem({ status: 0, code: 'unreachable', detail: 'The server does not answer. Is it still running?' });
+  }
+  if (!response.ok) throw await refusal(response);
+  const text = await response.text();
+  return (text === '' ? undefined : JSON.parse(text)) as T;
+}
+
+/** The problem of an answer; what it says of the caller is noted. */
+export async function refusal(response: Response): Promise<Problem> {
+  const problem = await readProblem(response);
+  if (problem.status === 401) {
+    // A dialog that was closed stays closed until a key is entered.
+    if (!access.isRefused.value) access.wanted.value = problem.message;
+    access.isRefused.value = true;
+  }
+  if (problem.status === 403 && problem.permission === 'operate') access.mayOperate.value = false;
+  return problem;
+}
+
+async function readProblem(response: Response): Promise<Problem> {
+  const { status } = response;
+  const retry = Number(response.headers.get('Retry-After') ?? Number.NaN);
+  const retryAfterMs = Number.isFinite(retry) ? retry * 1000 : undefined;
+  const text = await response.text().catch(() => '');
+  try {
+    const { code = 'unknown', title = '', detail = '', field, permission } = JSON.parse(text);
+    return new Problem({ status, code, title, detail, field, permission, retryAfterMs });
+  } catch {
+    const detail = text.slice(0, 300).trim() || `HTTP ${status}`;
+    return new Problem({ status, code: 'unknown', title: `HTTP ${status}`, detail, retryAfterMs });
+  }
+}

@@ -1,0 +1,146 @@
+// What pages show goes on by itself, unless it is paused or the page is not seen.
+
+import { effect, type ReadonlySignal, signal } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { access, fault, type Problem } from './api';
+
+/** Whether what is shown goes on. */
+export const live = signal(true);
+
+/** The server's present, in milliseconds, as far as it is known; it stands still while paused. */
+export const now = signal(Date.now());
+
+/** Grows when everything that is shown is to be asked for again. */
+export const wanted = signal(0);
+
+let offset = 0;
+
+/** Notes how far the server's clock is from ours. */
+export function noteServerTime(instant: string): void {
+  const at = Date.parse(instant);
+  if (Number.isFinite(at)) offset = at - Date.now();
+}
+
+setInterval(() => {
+  if (live.value && document.visibilityState === 'visible') now.value = Date.now() + offset;
+}, 1000);
+
+/** Asks for all that is shown again, paused or not. */
+export function refresh(): void {
+  now.value = Date.now() + offset;
+  wanted.value += 1;
+}
+
+/** What was asked for again and again. */
+export interface Polled<T> {
+  value: T | undefined;
+  problem: Problem | undefined;
+  /** Whether `value` is of another question than is asked now, or the last answer was a problem. */
+  isStale: boolean;
+}
+
+export const POLL_MS = 2000;
+
+/** Never more than this part of the time is spent on one question. */
+const SHARE = 8;
+
+/** After what was seen to happen, a question is asked again this soon at the earliest. */
+const NUDGE_MS = 750;
+
+/** Asks `load` at once where `key` changes, and then again and again; sooner where `nudge` grows. */
+export function usePolled<T>(
+  key: string,
+  load: (signal: AbortSignal) => Promise<T>,
+  everyMs = POLL_MS,
+  nudge?: ReadonlySignal<number>,
+): Polled<T> {
+  const [state, setState] = useState<{ key: string; value: T | undefined; problem: Problem | undefined }>({
+    key,
+    value: undefined,
+    problem: undefined,
+  });
+  const latest = useRef(load);
+  latest.current = load;
+  useEffect(() => {
+    const ended = new AbortController();
+    const ask = async () => {
+      try {
+        const value = await latest.current(ended.signal);
+        if (!ended.signal.aborted) setState({ key, value, problem: undefined });
+        return 0;
+      } catch (error) {
+        if (ended.signal.aborted) return 0;
+        const problem = fault(error);
+        setState((before) => ({ key, value: before.key === key ? before.value : undefined, problem }));
+        return problem.retryAfterMs ?? 0;
+      }
+    };
+    return again(ask, everyMs, ended, nudge);
+  }, [key, everyMs, nudge]);
+  const isOf = state.key === key;
+  return {
+    value: state.value,
+    problem: isOf ? state.problem : undefined,
+    isStale: !isOf || state.problem !== undefined,
+  };
+}
+
+/** Calls `ask` now, later, after a nudge and for each refresh, one at a time; returns what ends that. */
+function again(
+  ask: () => Promise<number>,
+  everyMs: number,
+  ended: AbortController,
+  nudge?: ReadonlySignal<number>,
+): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let isBusy = false;
+  let isWanted = false;
+  let isNudged = false;
+  /** The instant before which no nudge counts. */
+  let soonest = 0;
+  const turn = async () => {
+    clearTimeout(timer);
+    if (isBusy) {
+      isWanted = true;
+      return;
+    }
+    isBusy = true;
+    isNudged = false;
+    const began = performance.now();
+    const pause = Math.max(await ask(), SHARE * (performance.now() - began));
+    isBusy = false;
+    if (ended.signal.aborted) return;
+    soonest = performance.now() + Math.max(NUDGE_MS, pause);
+    if (isWanted) {
+      isWanted = false;
+      void turn();
+    } else if (isNudged) {
+      timer = setTimeout(wake, soonest - performance.now());
+    } else {
+      timer = setTimeout(wake, Math.max(everyMs, pause));
+    }
+  };
+  const wake = () => {
+    if (live.peek() && !access.isRefused.peek() && document.visibilityState === 'visible') void turn();
+    else timer = setTimeout(wake, 250);
+  };
+  const seen = wanted.peek();
+  const stop = effect(() => {
+    if (wanted.value !== seen) void turn();
+  });
+  const first = nudge?.peek();
+  const stopNudges = effect(() => {
+    if (!nudge || nudge.value === first || isNudged) return;
+    isNudged = true;
+    if (isBusy) return;
+    clearTimeout(timer);
+    timer = setTimeout(wake, Math.max(0, soonest - performance.now()));
+  });
+  void turn();
+  return () => {
+    ended.abort();
+    clearTimeout(timer);
+    stop();
+    stopNudges();
+  };
+}

@@ -1,0 +1,71 @@
+import { call, inBucket } from '../data/api';
+import { usePolled } from '../data/live';
+import { bucket, place } from '../data/place';
+import type { Entry, Page } from '../data/types';
+import { BreakButton } from '../parts/break';
+import { Filters, TextFilter } from '../parts/filters';
+import { Empty } from '../parts/marks';
+import { NameLink, Text } from '../parts/name';
+import { Notice } from '../parts/notice';
+import { Pager } from '../parts/pager';
+import type { Column } from '../parts/table';
+import { Ago, Countdown } from '../parts/time';
+import { LockTable } from './locks';
+
+const COLUMNS: readonly Column<Entry>[] = [
+  {
+    id: 'name',
+    title: 'Resource',
+    width: 'minmax(9rem, 2fr)',
+    cell: (it) => <NameLink name={it.name} />,
+    sort: 'name',
+    phone: 'main',
+  },
+  { id: 'client', title: 'Claimant', width: 'minmax(7rem, 1.3fr)', cell: (it) => <Text text={it.clientId} /> },
+  {
+    id: 'left',
+    title: 'Time left',
+    width: '12rem',
+    cell: (it) => (it.expiresAt ? <Countdown from={it.since} to={it.expiresAt} /> : '–'),
+  },
+  {
+    id: 'since',
+    title: 'Since',
+    width: '7rem',
+    cell: (it) => <Ago at={it.since} />,
+    sort: 'age',
+    isNumber: true,
+    phone: 'none',
+  },
+  { id: 'token', title: 'Token', width: '10.5rem', cell: (it) => it.fencingToken, isNumber: true, phone: 'none' },
+  { id: 'actions', title: '', width: '6.5rem', cell: (it) => <BreakButton entry={it} />, phone: 'side' },
+];
+
+/** Claims, with the time that is left to make them final. */
+export function Claims() {
+  const { prefix, client, sort, cursor } = place.value.params;
+  const query = { kind: 'claim', prefix, client, sort, cursor, limit: 500 };
+  const { value, problem, isStale } = usePolled(`claims ${JSON.stringify(query)}`, (signal) =>
+    call<Page<Entry>>('GET', inBucket(bucket.value, 'query'), query, undefined, signal),
+  );
+  const rows = value?.entries ?? [];
+  return (
+    <>
+      <h1>Claims</h1>
+      <p class="lead">Reservations that end by themselves, unless they are made final in time.</p>
+      <Filters>
+        <TextFilter name="prefix" label="Begins with" placeholder="seat/" />
+        <TextFilter name="client" label="Claimant" />
+      </Filters>
+      <Notice problem={problem} />
+      {value && rows.length === 0 && !isStale ? (
+        <Empty title="No claim is there." command="lockhouse claim seat/7c --claimant Anna --ttl 5min">
+          This command claims a resource for five minutes.
+        </Empty>
+      ) : (
+        <LockTable rows={rows} isStale={isStale} columns={COLUMNS} label="Claims" />
+      )}
+      <Pager shown={rows.length} next={value?.next} noun="claim" isLoading={isStale && !problem} />
+    </>
+  );
+}

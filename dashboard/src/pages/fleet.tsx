@@ -1,0 +1,105 @@
+import { call } from '../data/api';
+import { usePolled } from '../data/live';
+import type { Cluster } from '../data/types';
+import { duration } from '../logic/times';
+import { Empty } from '../parts/marks';
+import { Text } from '../parts/name';
+import { Notice } from '../parts/notice';
+
+/** As many nodes have a colour of their own. */
+const COLOURS = 8;
+
+/** The nodes of a fleet, and which of them has which slot. */
+export function Fleet() {
+  const { value, problem } = usePolled(
+    'cluster',
+    (signal) => call<Cluster>('GET', '/v1/cluster', {}, undefined, signal),
+    3000,
+  );
+  if (problem?.status === 404) {
+    return (
+      <>
+        <h1>Fleet</h1>
+        <Empty title="This server is no node of a fleet." command="cargo xtask local-cluster">
+          Several servers over one PostgreSQL share the buckets. In a clone of the repository, this command starts three
+          of them.
+        </Empty>
+      </>
+    );
+  }
+  const nodes = value?.nodes ?? [];
+  const colour = new Map(nodes.map((node, index) => [node.node, index % COLOURS]));
+  return (
+    <>
+      <h1>Fleet</h1>
+      <Notice problem={problem} />
+      {value ? (
+        <>
+          <p class="lead">
+            {nodes.length} nodes, {value.slots.length} slots,{' '}
+            {value.moving === 0 ? 'none of them on the move' : `${value.moving} of them on the move`}. This page comes
+            from <Text text={value.node} />.
+          </p>
+          <ul class="nodes">
+            {nodes.map((node) => (
+              <NodeCard key={node.node} node={node} colour={colour.get(node.node) ?? 0} />
+            ))}
+          </ul>
+          <SlotMap cluster={value} colour={colour} />
+        </>
+      ) : null}
+    </>
+  );
+}
+
+function NodeCard({ node, colour }: { node: Cluster['nodes'][number]; colour: number }) {
+  const trouble = node.unreachable ?? node.notReady;
+  return (
+    <li class={trouble ? 'card node trouble' : 'card node'}>
+      <h2>
+        <span class={`swatch node-${colour}`} aria-hidden="true" />
+        <Text text={node.node} />
+      </h2>
+      <dl>
+        <dt>Phase</dt>
+        <dd>{node.phase ?? 'unknown'}</dd>
+        <dt>Slots</dt>
+        <dd>{node.owns}</dd>
+        <dt>Address</dt>
+        <dd>
+          <Text text={node.address} />
+        </dd>
+        <dt>Version</dt>
+        <dd>{node.version ?? '–'}</dd>
+        {node.unconfirmedMs === undefined ? null : (
+          <>
+            <dt>Last commit</dt>
+            <dd>{duration(node.unconfirmedMs)} ago</dd>
+          </>
+        )}
+      </dl>
+      {trouble ? <p class="over">{trouble}</p> : null}
+    </li>
+  );
+}
+
+function SlotMap({ cluster, colour }: { cluster: Cluster; colour: ReadonlyMap<string, number> }) {
+  return (
+    <section class="card" aria-labelledby="slots-title">
+      <h2 id="slots-title">Slots</h2>
+      <ul class="slots">
+        {cluster.slots.map(({ slot, node, epoch, state }) => {
+          const what = `slot ${slot}: ${node ?? 'free'}, ${state}, epoch ${epoch}`;
+          const own = node === null ? 'node-free' : `node-${colour.get(node) ?? 0}`;
+          const unsettled = /^(opening|closing|unknown)/.test(state) ? ' unsettled' : '';
+          return (
+            <li key={slot} class={`slot ${own}${unsettled}`} title={what}>
+              <span class="hidden">{what}</span>
+            </li>
+          );
+        })}
+      </ul>
+      <p class="soft">Each bucket belongs to one slot. A slot that moves or does not say how it is, is hatched.</p>
+    </section>
+  );
+}

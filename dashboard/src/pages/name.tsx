@@ -1,0 +1,238 @@
+import { useSignal } from '@preact/signals';
+import { useState } from 'preact/hooks';
+import { call, inBucket } from '../data/api';
+import { useEvents } from '../data/events';
+import { now, POLL_MS, usePolled } from '../data/live';
+import { bucket, linkTo, place } from '../data/place';
+import type { Ended, Entry, LockEvent, Page } from '../data/types';
+import { count } from '../logic/causes';
+import { type Bar, bars, withEvent } from '../logic/timeline';
+import { askToBreak, BreakButton, mayBreak, targetOf } from '../parts/break';
+import { Empty, EndMark, KindMark, ModeMark } from '../parts/marks';
+import { Name, Text } from '../parts/name';
+import { Notice } from '../parts/notice';
+import { Ago, Between, Until } from '../parts/time';
+import { Timeline } from '../parts/timeline';
+import { keyOfEnded } from './history';
+import { keyOf, Who } from './locks';
+
+const LIMIT = 1000;
+const ENDED = 100;
+const WAITS = 200;
+
+/** Everything of one name. */
+export function NamePage() {
+  const { name = '' } = place.value.params;
+  return <OneName key={JSON.stringify(name)} name={name} />;
+}
+
+function OneName({ name }: { name: string }) {
+  const [waits, setWaits] = useState<readonly Bar[]>([]);
+  const happened = useSignal(0);
+  const { value, problem, isStale } = usePolled(
+    `name ${JSON.stringify(name)}`,
+    (signal) => call<Page<Entry>>('GET', inBucket(bucket.value, 'query'), { name, limit: LIMIT }, undefined, signal),
+    POLL_MS,
+    happened,
+  );
+  const ended = usePolled(
+    `ended ${JSON.stringify(name)}`,
+    (signal) => call<Page<Ended>>('GET', inBucket(bucket.value, 'history'), { name, limit: ENDED }, undefined, signal),
+    4000,
+    happened,
+  );
+  useEvents(bucket.value, { name }, (events: LockEvent[]) => {
+    setWaits((before) => events.reduce((all, event) => withEvent(all, event, WAITS), before));
+    happened.value += 1;
+  });
+  const entries = value?.entries ?? [];
+  const holders = entries.filter((it) => it.state !== 'pending');
+  const queue = entries.filter((it) => it.state === 'pending').sort((a, b) => (a.place ?? 0) - (b.place ?? 0));
+  const past = ended.value?.entries ?? [];
+  return (
+    <>
+      <p class="crumb">
+        <a href={linkTo('locks')}>Locks</a>
+      </p>
+      <h1 class={name.length > 120 ? 'name-title long' : 'name-title'}>
+        <Name name={name} />
+      </h1>
+      <Notice problem={problem} />
+      {value ? <Summary holders={holders} queue={queue} /> : null}
+      {value && entries.length === 0 && past.length === 0 ? <Free name={name} /> : null}
+      <div class={isStale && value ? 'columns stale' : 'columns'}>
+        <Holders holders={holders} />
+        <Queue queue={queue} hasMore={Boolean(value?.next)} />
+      </div>
+      <section class="card" aria-labelledby="timeline-title">
+        <h2 id="timeline-title">Holds and waits over time</h2>
+        <Timeline bars={bars(entries, past, waits)} now={now.value} />
+      </section>
+      <Past past={past} ended={ended.problem} name={name} hasMore={Boolean(ended.value?.next)} />
+    </>
+  );
+}
+
+function Summary({ holders, queue }: { holders: Entry[]; queue: Entry[] }) {
+  const [first] = holders;
+  if (!first) {
+    return (
+      <p class="lead">
+        {queue.length === 0 ? 'Free: nothing holds it, and nothing waits.' : 'Nothing holds it at this moment.'}
+      </p>
+    );
+  }
+  const how = first.state === 'assigned' ? 'Assigned to' : first.mode === 'shared' ? 'Shared by' : 'Held by';
+  return (
+    <p class="lead">
+      {how} {holders.length > 1 ? `${count(holders.length)} holders` : <Who entry={first} />} for{' '}
+      <Ago at={first.since} />
+      {queue.length === 0
+        ? '; nothing waits.'
+        : `; ${count(queue.length)} ${queue.length === 1 ? 'request waits' : 'requests wait'}.`}
+    </p>
+  );
+}
+
+function Free({ name }: { name: string }) {
+  const word = /^[\w./:-]+$/.test(name) ? name : "'…'";
+  return (
+    <Empty title="No lock of this name is known." command={`lockhouse run ${word} -- sleep 60`}>
+      This command holds it for a minute. Names are compared exactly, capitals and blanks included.
+    </Empty>
+  );
+}
+
+function Holders({ holders }: { holders: Entry[] }) {
+  const targets = holders.flatMap(targetOf);
+  return (
+    <section class="card" aria-labelledby="holders-title">
+      <header>
+        <h2 id="holders-title">
+          Holders <span class="soft">{holders.length}</span>
+        </h2>
+        {mayBreak() && targets.length > 1 ? (
+          <button type="button" class="danger small" onClick={() => askToBreak(targets)}>
+            Break all…
+          </button>
+        ) : null}
+      </header>
+      {holders.length === 0 ? <p class="soft">none</p> : null}
+      <ul class="holds">
+        {holders.map((it) => (
+          <li key={keyOf(it)} class={`holder kind-${it.kind}`}>
+            <div class="hold-main">
+              <strong>
+                <Who entry={it} />
+              </strong>
+              <KindMark kind={it.kind} />
+              <ModeMark mode={it.mode} />
+            </div>
+            <div class="soft">
+              for <Ago at={it.since} />, token <code>{it.fencingToken}</code>
+              {it.expiresAt ? (
+                <>
+                  , ends in <Until at={it.expiresAt} /> unless renewed
+                </>
+              ) : null}
+            </div>
+            {it.metadata === null ? null : <pre class="metadata">{it.metadata}</pre>}
+            <BreakButton entry={it} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Queue({ queue, hasMore }: { queue: Entry[]; hasMore: boolean }) {
+  return (
+    <section class="card" aria-labelledby="queue-title">
+      <header>
+        <h2 id="queue-title">
+          Queue <span class="soft">{hasMore ? `more than ${count(queue.length)}` : queue.length}</span>
+        </h2>
+      </header>
+      {queue.length === 0 ? <p class="soft">none waits</p> : null}
+      <ol class="queue" tabIndex={queue.length > 8 ? 0 : undefined} aria-label="In the order of grant">
+        {queue.map((it) => (
+          <li key={keyOf(it)}>
+            <span class="queue-place">{it.place}</span>
+            <Who entry={it} />
+            <ModeMark mode={it.mode} />
+            <span class="soft queue-wait">
+              waits for <Ago at={it.since} />
+            </span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function Past({
+  past,
+  ended,
+  name,
+  hasMore,
+}: {
+  past: Ended[];
+  ended: Parameters<typeof Notice>[0]['problem'];
+  name: string;
+  hasMore: boolean;
+}) {
+  const SHOWN = 20;
+  return (
+    <section class="card" aria-labelledby="past-title">
+      <header>
+        <h2 id="past-title">What has ended</h2>
+        {past.length > SHOWN || hasMore ? <a href={linkTo('history', { name })}>All its history</a> : null}
+      </header>
+      <Notice problem={ended} />
+      {past.length === 0 ? (
+        <p class="soft">nothing yet</p>
+      ) : (
+        <table class="plain past">
+          <thead>
+            <tr>
+              <th scope="col">Who</th>
+              <th scope="col">Kind</th>
+              <th scope="col">End</th>
+              <th scope="col" class="number">
+                Ended
+              </th>
+              <th scope="col" class="number">
+                Lasted
+              </th>
+              <th scope="col">By and why</th>
+            </tr>
+          </thead>
+          <tbody>
+            {past.slice(0, SHOWN).map((it) => (
+              <tr key={keyOfEnded(it)}>
+                <td>
+                  <Text text={it.label} />
+                </td>
+                <td>
+                  <KindMark kind={it.kind} /> <ModeMark mode={it.mode} />
+                </td>
+                <td>
+                  <EndMark end={it.end} />
+                </td>
+                <td class="number">
+                  <Ago at={it.endedAt} suffix=" ago" />
+                </td>
+                <td class="number">
+                  <Between from={it.since} to={it.endedAt} />
+                </td>
+                <td>
+                  {it.operator || it.reason ? <Text text={[it.operator, it.reason].filter(Boolean).join(': ')} /> : '–'}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,111 @@
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import { theme } from './theme';
+
+/** A line of a chart: a value for each instant, `null` where it is not known. */
+export interface Series {
+  label: string;
+  /** A custom property with its colour. */
+  colour: string;
+  values: (number | null)[];
+}
+
+const HEIGHT = 180;
+
+/** Lines over time. */
+export function Chart({
+  label,
+  times,
+  series,
+  format,
+}: {
+  label: string;
+  times: number[];
+  series: Series[];
+  format: (value: number) => string;
+}) {
+  const box = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot | undefined>(undefined);
+  const latest = useRef<uPlot.AlignedData>([[], []]);
+  latest.current = [times, ...series.map((line) => line.values)] as uPlot.AlignedData;
+  const look = theme.value;
+  const shape = series.map((line) => line.label + line.colour).join();
+  useEffect(() => {
+    const place = box.current;
+    if (!place) return;
+    const made = new uPlot(optionsOf(place, series, format), latest.current, place);
+    chart.current = made;
+    const observer = new ResizeObserver(() => made.setSize({ width: place.clientWidth, height: HEIGHT }));
+    observer.observe(place);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      chart.current = undefined;
+    };
+  }, [look, shape]);
+  useEffect(() => chart.current?.setData(latest.current), [times.at(-1), times.length]);
+  const last = (line: Series) => line.values.findLast((value) => value !== null) ?? null;
+  return (
+    <figure class="chart">
+      <figcaption>
+        <span class="chart-title">{label}</span>
+        <ul class="legend">
+          {series.map((line) => (
+            <li key={line.label}>
+              <span class="swatch" style={{ background: `var(${line.colour})` }} />
+              {line.label} <b>{(({ value }) => (value === null ? '–' : format(value)))({ value: last(line) })}</b>
+            </li>
+          ))}
+        </ul>
+      </figcaption>
+      <div ref={box} class="plot" aria-hidden="true" />
+    </figure>
+  );
+}
+
+function optionsOf(place: HTMLElement, series: Series[], format: (value: number) => string): uPlot.Options {
+  const style = getComputedStyle(place);
+  const colour = (name: string) => resolved(place, name);
+  const axis = {
+    stroke: colour('--soft'),
+    grid: { stroke: colour('--line'), width: 1 },
+    ticks: { show: false },
+    font: `11px ${style.fontFamily}`,
+  };
+  return {
+    width: place.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
+    padding: [8, 8, 0, 0],
+    scales: { x: { time: true }, y: { range: (_, __, most) => [0, Math.max(1, (most ?? 0) * 1.1)] } },
+    axes: [
+      {
+        ...axis,
+        space: 70,
+        size: 26,
+        values: (_, ticks) => ticks.map((at) => new Date(at * 1000).toLocaleTimeString('en-GB')),
+      },
+      { ...axis, size: 48, values: (_, ticks) => ticks.map(format) },
+    ],
+    series: [
+      {},
+      ...series.map((line) => ({
+        label: line.label,
+        stroke: colour(line.colour),
+        width: 2,
+        points: { show: false },
+      })),
+    ],
+  };
+}
+
+/** The colour of a custom property as canvases understand it. */
+function resolved(place: HTMLElement, name: string): string {
+  const probe = place.appendChild(document.createElement('span'));
+  probe.style.color = `var(${name})`;
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}

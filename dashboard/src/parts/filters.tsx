@@ -1,0 +1,98 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { change, linkTo, place } from '../data/place';
+import { usePhone } from './phone';
+
+/** Filters that stand side by side. */
+export function Filters({ children, besides = [] }: { children: ComponentChildren; besides?: string[] }) {
+  const { params, page } = place.value;
+  const isFiltered = Object.keys(params).some((name) => !['cursor', 'page', 'sort', ...besides].includes(name));
+  const form = (
+    <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
+      {children}
+      {isFiltered ? (
+        <a class="button quiet clear" href={linkTo(page)}>
+          Clear filters
+        </a>
+      ) : null}
+    </form>
+  );
+  if (!usePhone()) return form;
+  return (
+    <details class="filter-box" open={isFiltered}>
+      <summary>Filters</summary>
+      {form}
+    </details>
+  );
+}
+
+const first = { cursor: undefined, page: undefined };
+
+/** A filter that is typed; it counts on Enter and when it is left. */
+export function TextFilter(props: {
+  name: string;
+  label: string;
+  placeholder?: string;
+  check?: (text: string) => boolean;
+  /** Whether an instant is meant, in local time. */
+  isInstant?: boolean;
+}) {
+  const { name, label, placeholder, check, isInstant } = props;
+  const given = place.value.params[name] ?? '';
+  const [text, setText] = useState(given);
+  const [isBad, setIsBad] = useState(false);
+  useEffect(() => setText(given), [given]);
+  const apply = () => {
+    const bad = text !== '' && check !== undefined && !check(text);
+    setIsBad(bad);
+    if (!bad && text !== given) change({ ...first, [name]: text === '' ? undefined : text });
+  };
+  return (
+    <label class={isInstant ? 'instant' : undefined}>
+      {label}
+      <input
+        type={(isInstant ? 'datetime-local' : 'text') as 'text'}
+        step={isInstant ? 1 : undefined}
+        name={name}
+        value={text}
+        placeholder={placeholder}
+        autocomplete="off"
+        spellcheck={false}
+        aria-invalid={isBad}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onBlur={apply}
+        onKeyDown={(event) => event.key === 'Enter' && apply()}
+      />
+    </label>
+  );
+}
+
+/** A filter that is chosen; `[value, words]` each. */
+export function ChoiceFilter({
+  name,
+  label,
+  choices,
+}: {
+  name: string;
+  label: string;
+  choices: readonly (readonly [string, string])[];
+}) {
+  const given = place.value.params[name] ?? '';
+  return (
+    <label>
+      {label}
+      <select
+        name={name}
+        value={given}
+        onChange={(event) => change({ ...first, [name]: event.currentTarget.value || undefined })}
+      >
+        <option value="">any</option>
+        {choices.map(([value, words]) => (
+          <option key={value} value={value}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

@@ -1,0 +1,258 @@
+import {
+  elementScroll,
+  observeElementOffset,
+  observeElementRect,
+  type VirtualItem,
+  Virtualizer,
+} from '@tanstack/virtual-core';
+import type { ComponentChildren } from 'preact';
+import { useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
+import { usePhone } from './phone';
+
+/** A column of a table. */
+export interface Column<T> {
+  id: string;
+  title: string;
+  /** The CSS width of its track. */
+  width: string;
+  cell: (row: T) => ComponentChildren;
+  /** The word by which the server sorts, if it does. */
+  sort?: string;
+  /** Where it goes on a phone: the first line, its end, the second line (without it), or nowhere. */
+  phone?: 'main' | 'side' | 'none';
+  isNumber?: boolean;
+}
+
+export interface TableProps<T> {
+  /** What the table lists, for those who cannot see it. */
+  label: string;
+  rows: readonly T[];
+  columns: readonly Column<T>[];
+  keyOf: (row: T) => string;
+  onOpen?: ((row: T) => void) | undefined;
+  sort?: string;
+  onSort?: (sort: string) => void;
+  /** The keys of the rows that are chosen, if rows can be. */
+  chosen?: ReadonlySet<string> | undefined;
+  onChoose?: ((row: T | 'all') => void) | undefined;
+  canChoose?: (row: T) => boolean;
+  isStale?: boolean;
+  /** Narrower than this it is scrolled from side to side; a CSS length. */
+  least?: string;
+}
+
+const ROW = 44;
+const PHONE_ROW = 68;
+
+/** A table of any length, of which only what is seen is rendered; the arrow keys lead through it. */
+export function Table<T>(props: TableProps<T>) {
+  const {
+    label,
+    rows,
+    columns,
+    keyOf,
+    onOpen,
+    chosen,
+    onChoose,
+    canChoose = () => true,
+    isStale,
+    least = '52rem',
+  } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const height = usePhone() ? PHONE_ROW : ROW;
+  const virtual = useVirtual(scroller, rows.length, height);
+  const [active, setActive] = useState(0);
+  const present = Math.min(active, Math.max(0, rows.length - 1));
+  const focusRow = (index: number) => {
+    setActive(index);
+    virtual.scrollToIndex(index);
+    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"]`)?.focus());
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (!(event.target instanceof HTMLElement) || !event.target.matches('[role=row]')) return;
+    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? height) / height) - 1);
+    const moves: Record<string, number> = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -rows.length,
+      End: rows.length,
+    };
+    const move = moves[event.key];
+    const row = rows[present];
+    if (move !== undefined) focusRow(Math.min(rows.length - 1, Math.max(0, present + move)));
+    else if (event.key === 'Enter' && row && onOpen) onOpen(row);
+    else if (event.key === ' ' && row && onChoose && canChoose(row)) onChoose(row);
+    else return;
+    event.preventDefault();
+  };
+  const tracks = [...(chosen ? ['2.25rem'] : []), ...columns.map((column) => column.width)].join(' ');
+  return (
+    <div
+      class={isStale ? 'table stale' : 'table'}
+      role="grid"
+      aria-label={label}
+      style={{ '--least': least }}
+      aria-rowcount={rows.length + 1}
+      aria-colcount={columns.length + (chosen ? 1 : 0)}
+      onKeyDown={onKeyDown}
+    >
+      <Head {...props} tracks={tracks} />
+      <div ref={scroller} class="rows" role="rowgroup">
+        <div role="presentation" class="rows-space" style={{ height: `${virtual.getTotalSize()}px` }}>
+          {virtual.getVirtualItems().map((item) => {
+            const row = rows[item.index];
+            if (row === undefined) return null;
+            const key = keyOf(row);
+            return (
+              <Row
+                key={key}
+                row={row}
+                item={item}
+                height={height}
+                tracks={tracks}
+                columns={columns}
+                isChosen={chosen?.has(key)}
+                isPresent={item.index === present}
+                onFocus={() => setActive(item.index)}
+                onOpen={onOpen}
+                onChoose={canChoose(row) ? onChoose : undefined}
+              />
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+interface RowProps<T> {
+  row: T;
+  item: VirtualItem;
+  height: number;
+  tracks: string;
+  columns: readonly Column<T>[];
+  /** Whether it is chosen, where rows can be. */
+  isChosen: boolean | undefined;
+  isPresent: boolean;
+  onFocus: () => void;
+  onOpen: ((row: T) => void) | undefined;
+  onChoose: ((row: T) => void) | undefined;
+}
+
+function Row<T>(props: RowProps<T>) {
+  const { row, item, height, tracks, columns, isChosen, isPresent, onFocus, onOpen, onChoose } = props;
+  return (
+    <div
+      role="row"
+      class={isChosen ? 'row chosen' : 'row'}
+      data-index={item.index}
+      aria-rowindex={item.index + 2}
+      aria-selected={isChosen}
+      tabIndex={isPresent ? 0 : -1}
+      style={{ transform: `translateY(${item.start}px)`, height: `${height}px`, gridTemplateColumns: tracks }}
+      onFocus={onFocus}
+      onDblClick={() => onOpen?.(row)}
+    >
+      {isChosen === undefined ? null : (
+        <div role="gridcell" class="choice">
+          {onChoose ? (
+            <input
+              type="checkbox"
+              aria-label="Choose"
+              tabIndex={-1}
+              checked={isChosen}
+              onChange={() => onChoose(row)}
+            />
+          ) : null}
+        </div>
+      )}
+      {columns.map((column) => (
+        <div key={column.id} role="gridcell" class={cellClass(column)}>
+          {column.cell(row)}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function cellClass<T>({ id, phone, isNumber }: Column<T>): string {
+  return `cell cell-${id}${phone ? ` phone-${phone}` : ''}${isNumber ? ' number' : ''}`;
+}
+
+function Head<T>({
+  columns,
+  rows,
+  keyOf,
+  sort,
+  onSort,
+  chosen,
+  onChoose,
+  canChoose = () => true,
+  tracks,
+}: TableProps<T> & { tracks: string }) {
+  const choosable = rows.filter(canChoose);
+  const isAll = choosable.length > 0 && choosable.every((row) => chosen?.has(keyOf(row)));
+  return (
+    <div role="rowgroup" class="head">
+      <div role="row" aria-rowindex={1} class="row" style={{ gridTemplateColumns: tracks }}>
+        {chosen ? (
+          <div role="columnheader" class="choice">
+            <input
+              type="checkbox"
+              aria-label="Choose all on this page"
+              checked={isAll}
+              onChange={() => onChoose?.('all')}
+            />
+          </div>
+        ) : null}
+        {columns.map((column) => {
+          const by = column.sort;
+          const isSorted = by !== undefined && by === sort;
+          return (
+            <div
+              key={column.id}
+              role="columnheader"
+              class={cellClass(column)}
+              aria-sort={isSorted ? 'ascending' : undefined}
+            >
+              {by !== undefined && onSort ? (
+                <button type="button" class="sort" onClick={() => onSort(by)}>
+                  {column.title}
+                  <span aria-hidden="true">{isSorted ? ' ↑' : ''}</span>
+                </button>
+              ) : (
+                column.title
+              )}
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+function useVirtual(
+  scroller: { current: HTMLDivElement | null },
+  count: number,
+  height: number,
+): Virtualizer<HTMLDivElement, Element> {
+  const [, redraw] = useReducer((turn: number) => turn + 1, 0);
+  const options = {
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => height,
+    overscan: 8,
+    scrollToFn: elementScroll,
+    observeElementRect,
+    observeElementOffset,
+    onChange: () => redraw(undefined),
+  };
+  const [virtual] = useState(() => new Virtualizer<HTMLDivElement, Element>(options));
+  virtual.setOptions(options);
+  useLayoutEffect(() => virtual._didMount(), []);
+  useLayoutEffect(() => virtual._willUpdate());
+  useLayoutEffect(() => virtual.measure(), [height]);
+  return virtual;
+}

@@ -1,0 +1,310 @@
+// Each page of the dashboard on a server with 10^5 locks, in a real browser. `SCREENSHOTS=DIR` keeps
+// pictures.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { launchChromium } from '../../../clients/js/test/support/chromium.mjs';
+import { until } from '../../../clients/js/test/support/cleanup.mjs';
+import { startServer } from '../../../clients/js/test/support/server.mjs';
+import { LOOKS, picture, violations, visit } from './visit.mjs';
+import { fill, hold, LABEL_OF_ANNA, ODD } from './world.mjs';
+
+const ALL = 100_000;
+
+/** What the first view may load, compressed. */
+const FIRST_VIEW_BYTES = 200_000;
+
+/** How long the page may keep the browser from its user at most, on a machine that does other things, too. */
+const LONGEST_TASK_MS = 400;
+
+/** Each page, and what has to be there. */
+const PAGES = [
+  { name: 'overview', path: '', sees: ['Most contended', 'How long it takes', 'Per second', 'report'] },
+  { name: 'locks', path: 'locks', sees: ['catalogue', 'Web Lock', 'on page 1'] },
+  { name: 'locks-waiting', path: 'locks?state=pending&sort=age', sees: ['worker-01', 'waits'] },
+  { name: 'locks-old', path: 'locks?older=1s&sort=age', sees: ['held'] },
+  { name: 'name', path: 'name?name=report', sees: ['reporter', 'nightly run', 'worker-07', '30 requests wait'] },
+  { name: 'name-shared', path: 'name?name=catalogue', sees: ['3 holders', 'writer', 'reader-4'] },
+  { name: 'name-past', path: 'name?name=report%2Fdaily', sees: ['thief', 'stolen', 'released'] },
+  { name: 'owners', path: 'owners', sees: [LABEL_OF_ANNA, 'Importer', '19,980 locks'] },
+  { name: 'owner', path: 'owners?label=Bob', sees: ['Bob', '1 lock'] },
+  { name: 'claims', path: 'claims', sees: ['seat/1a', 'guest 12'] },
+  { name: 'assignments', path: 'assignments', sees: ['seat/1b', 'guest 12'] },
+  { name: 'waits', path: 'waits', sees: ['2 cycles', 'transfer-1', 'stage-3'] },
+  { name: 'waits-cycles', path: 'waits?only=cycles', sees: ['transfer/1', 'stage/2'] },
+  { name: 'sessions', path: 'sessions', sees: ['reporter', 'connected'] },
+  { name: 'fleet', path: 'fleet', sees: ['no node of a fleet', 'local-cluster'] },
+  { name: 'history', path: 'history', sees: ['stolen', 'expired', 'Carol', 'released'] },
+  { name: 'try', path: 'try', sees: ['second tab', 'open'] },
+  { name: 'nothing', path: 'nowhere', sees: ['Nothing is here'] },
+];
+
+describe('the dashboard', () => {
+  // The history of what is durable is in the store.
+  const folder = mkdtempSync(join(tmpdir(), 'dashboard-'));
+  let server;
+  let world;
+  let browser;
+  before(async () => {
+    server = await startServer({ args: ['--lease', '5m', '--store', `sqlite:${join(folder, 'locks.db')}`] });
+    [world, browser] = await Promise.all([fill(server.url), launchChromium()]);
+  });
+  after(async () => {
+    await browser?.close();
+    world?.close();
+    await server?.kill();
+    rmSync(folder, { recursive: true });
+  });
+
+  for (const look of Object.keys(LOOKS)) {
+    test(`every page shows what is there, in ${look}, and axe finds nothing serious`, {
+      timeout: 240_000,
+    }, async (t) => {
+      const page = await visit(t, browser, server.url, look);
+      const found = [];
+      for (const { name, path, sees } of PAGES) {
+        await page.goto(`${server.url}/dashboard/${path}`);
+        for (const text of sees) await page.sees(text);
+        const [inner, outer] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+        if (inner > outer) found.push(`${name} is ${inner - outer} px wider than the window`);
+        // A picture with lines in its charts needs a few looks at the overview.
+        if (name === 'overview') await page.waitForTimeout(process.env.SCREENSHOTS ? 9000 : 0);
+        await picture(page, `${name}-${look}`);
+        found.push(...(await violations(page)).map((violation) => `${name}: ${violation}`));
+      }
+      assert.deepEqual(found, []);
+    });
+  }
+
+  test('names are text whatever they say', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await page.open(`name?name=${encodeURIComponent(ODD.script)}`);
+    await page.sees(ODD.script);
+    assert.doesNotMatch(await page.title(), /^harm/);
+    await page.open('name?name=');
+    await page.sees('empty name');
+    await page.sees('oddities');
+    await page.open('name?name=lone%20%ED%A0%80%20surrogate');
+    await page.sees('\\u{d800}');
+    await page.sees('oddities');
+    await page.open(`name?name=${encodeURIComponent(ODD.override)}`);
+    await page.sees('\\u{202e}');
+    await page.open(`name?name=${encodeURIComponent(ODD.lines)}`);
+    await page.sees('\\u{a}');
+    await page.sees('oddities');
+    await page.open(`name?name=${encodeURIComponent(ODD.long)}`);
+    await page.sees('oddities');
+    await picture(page, 'name-long-light');
+    const [inner, outer] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert.ok(inner <= outer, 'a long name makes the page wider');
+    await page.open('locks?client=oddities');
+    await page.rows.nth(Object.keys(ODD).length - 1).waitFor();
+    await picture(page, 'names-odd-light');
+    // By its link, a name that is no UTF-8 is found again.
+    await page.getByText('surrogate').first().click();
+    await page.locator('h1', { hasText: 'surrogate' }).waitFor();
+    await page.sees('oddities');
+  });
+
+  test('the first view is small, and its files are kept by the browser', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const loaded = new Map();
+    page.on('response', (response) => loaded.set(new URL(response.url()).pathname, response));
+    await page.open('');
+    await page.sees('Most contended');
+    const files = [...loaded].filter(([path]) => path.startsWith('/dashboard'));
+    const bodies = await Promise.all(files.map(([, response]) => response.body()));
+    const bytes = bodies.reduce((total, body) => total + gzipSync(body).length, 0);
+    t.diagnostic(`first view: ${files.length} files, ${bytes} bytes compressed`);
+    assert.ok(
+      files.length >= 4 && bytes > 20_000 && bytes < FIRST_VIEW_BYTES,
+      `${bytes} bytes in ${files.length} files`,
+    );
+    for (const [path, response] of files) {
+      const { 'cache-control': cache, etag } = await response.allHeaders();
+      if (path.startsWith('/dashboard/assets/')) assert.equal(cache, 'public, max-age=31536000, immutable', path);
+      else assert.ok(cache === 'no-cache' && etag?.startsWith('"'), path);
+    }
+  });
+
+  test('10^5 locks are shown, scrolled and kept up to date without a stall', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await page.addInitScript(() => {
+      globalThis.longest = 0;
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) globalThis.longest = Math.max(globalThis.longest, entry.duration);
+      }).observe({ type: 'longtask', buffered: true });
+    });
+    await page.open('');
+    const held = page.locator('.figure', { hasText: 'Held' }).first().locator('.figure-value');
+    assert.ok(Number((await held.textContent()).replaceAll(',', '')) >= ALL);
+    await held.click();
+    await page.rows.first().waitFor();
+    assert.equal(new URL(page.url()).search, '?state=held');
+    assert.ok((await page.rows.count()) < 80, 'rows that are not seen are rendered');
+    await page.rows.first().focus();
+    for (let step = 0; step < 60; step++) await page.keyboard.press('ArrowDown');
+    await page.locator('.rows [role=row][data-index="60"]:focus').waitFor();
+    await page.keyboard.press('End');
+    await page.locator('.rows [role=row][data-index="499"]:focus').waitFor();
+    for (const number of [2, 3]) {
+      await page.getByRole('button', { name: 'Next page' }).click();
+      await page.sees(`on page ${number}`);
+    }
+    const last = await page.rows.first().textContent();
+    await page.goBack();
+    await page.sees('on page 2');
+    await page.goForward();
+    await page.sees('on page 3');
+    await page.rows.first().waitFor();
+    assert.equal(await page.rows.first().textContent().then(nameOf), nameOf(last));
+    // Through some turns of the polls.
+    await page.waitForResponse(/\/overview/);
+    await page.waitForResponse(/\/query/);
+    const longest = await page.evaluate(() => globalThis.longest);
+    t.diagnostic(`longest task: ${longest} ms`);
+    assert.ok(longest < LONGEST_TASK_MS, `one task took ${longest} ms`);
+  });
+
+  test('filters, sort and page are in the address, and come back from it', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await page.open('locks');
+    await page.getByLabel('Name begins with').fill('seat/');
+    await page.getByLabel('Name begins with').press('Enter');
+    await page.locator('select[name=kind]').selectOption('claim');
+    await page.getByLabel('Who').fill('guest 7');
+    await page.getByLabel('Who').press('Enter');
+    await page.getByRole('button', { name: 'Since' }).click();
+    await page.sees('1 lock on page 1');
+    const { search } = new URL(page.url());
+    assert.equal(search, '?prefix=seat%2F&kind=claim&client=guest%207&sort=age');
+    await page.reload();
+    await page.sees('1 lock on page 1');
+    await page.sees('seat/7a');
+    assert.equal(await page.getByLabel('Name begins with').inputValue(), 'seat/');
+    assert.equal(await page.locator('select[name=kind]').inputValue(), 'claim');
+    await page.getByLabel('Token').fill('many');
+    await page.getByLabel('Token').press('Enter');
+    await page.locator('.notice', { hasText: 'fencingToken' }).waitFor();
+    await picture(page, 'problem-light');
+    await page.getByRole('link', { name: 'Clear filters' }).click();
+    await page.sees('500 locks on page 1');
+    await page.getByRole('link', { name: 'Older than 1 day' }).click();
+    await page.sees('Nothing matches');
+    assert.equal(new URL(page.url()).search, '?older=1d&sort=age');
+  });
+
+  test('an exact name is found from everywhere by its key, and each place has its own', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await page.open('fleet');
+    await page.keyboard.press('/');
+    await page.keyboard.type('customer/42');
+    await page.keyboard.press('Enter');
+    await page.locator('h1', { hasText: 'customer/42' }).waitFor();
+    await page.sees(LABEL_OF_ANNA);
+    await page.sees('offline lock');
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+    await picture(page, 'help-light');
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: LABEL_OF_ANNA }).first().click();
+    await page.sees('desk 4');
+    await page.sees('price/7');
+    await picture(page, 'owner-detail-light');
+    assert.deepEqual(await violations(page), []);
+  });
+
+  test('what happens shows by itself, until it is paused', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const client = world.client('lively');
+    const release = await hold(client, 'lively/1');
+    await page.open('name?name=lively%2F1');
+    await page.sees('Held by');
+    release();
+    await page.sees('Free: nothing holds it');
+    const again = await hold(client, 'lively/1');
+    await page.sees('Held by');
+    await page.keyboard.press('p');
+    await page.getByRole('button', { name: /^Paused at/ }).waitFor();
+    await until(() => page.underWay.size === 0, 'what was under way has ended');
+    const asked = [];
+    page.on('request', (request) => asked.push(request.url()));
+    again();
+    await client.locks.request('lively/1', () => {});
+    // Longer than what is live leaves between two questions.
+    await page.waitForTimeout(3000);
+    assert.deepEqual(asked, []);
+    assert.ok(await page.getByText('Held by').isVisible());
+    await page.getByRole('button', { name: /^Paused at/ }).click();
+    await page.sees('Free: nothing holds it');
+  });
+
+  test('a hold is broken once its holder and token are confirmed, and its successor is not', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const [victim, next] = [world.client('victim'), world.client('successor')];
+    const lost = new Promise((resolve) => {
+      victim.locks.request('breakable', () => new Promise(() => {})).catch(resolve);
+    });
+    await page.open('name?name=breakable');
+    await page.sees('victim');
+    const following = hold(next, 'breakable');
+    await page.sees('1 request waits');
+    await page.getByRole('button', { name: 'Break…' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText(/Web Lock of victim, token \d+/).waitFor();
+    await picture(page, 'break-light');
+    assert.deepEqual(await violations(page), []);
+    await dialog.getByLabel('Reason').fill('it hangs');
+    await dialog.getByRole('button', { name: 'Break this hold' }).click();
+    await dialog.getByText('1 broken').waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).last().click();
+    assert.match(String(await lost), /it hangs/);
+    await following;
+    await page.sees('successor');
+    await page.locator('.past', { hasText: 'it hangs' }).waitFor();
+  });
+
+  test('many holds are broken at once, in one list of results', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const many = world.client('many');
+    await Promise.all(Array.from({ length: 130 }, (_, number) => hold(many, `bulk/${number}`)));
+    const calls = [];
+    page.on(
+      'request',
+      (request) => request.url().endsWith('/locks/break') && calls.push(request.postDataJSON().holds.length),
+    );
+    await page.open('locks?prefix=bulk%2F');
+    await page.sees('130 locks on page 1');
+    await page.getByLabel('Choose all on this page').check();
+    await page.sees('130 chosen');
+    await page.getByRole('button', { name: 'Break…' }).click();
+    await picture(page, 'break-many-light');
+    await page.getByRole('button', { name: 'Break 130 holds' }).click();
+    await page.getByRole('dialog').getByText('130 broken').waitFor();
+    assert.equal(await page.getByRole('dialog').locator('.results li').count(), 130);
+    await picture(page, 'break-results-light');
+    assert.deepEqual(calls, [60, 60, 10]);
+    await page.keyboard.press('Escape');
+    await page.sees('Nothing matches');
+  });
+
+  test('the switch of colours holds over a reload', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await page.open('claims');
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await ground();
+    await page.getByRole('button', { name: 'Dark colours' }).click();
+    const dark = await ground();
+    assert.notEqual(dark, light);
+    await page.reload();
+    assert.equal(await ground(), dark);
+  });
+});
+
+/** The name in the text of a row, which begins with it. */
+const nameOf = (text) => /^part\/\d+|^[\w/ ]+?(?=held)/.exec(text)?.[0];
