@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
+import { access } from './data/api';
 import { overview, overviewProblem, useOverview } from './data/overview';
+import { usePermission } from './data/permission';
 import { bucket, linkTo, place } from './data/place';
 import { count } from './logic/causes';
 import { plain } from './logic/names';
@@ -36,7 +38,7 @@ const PAGES: readonly PageEntry[] = [
     path: 'locks',
     title: 'Locks',
     view: Locks,
-    counted: () => overview.value && sum(overview.value.held) + overview.value.waiting,
+    counted: () => overview.value && sum(overview.value.held) + overview.value.waiting + overview.value.assigned,
   },
   {
     path: 'waits',
@@ -58,12 +60,13 @@ const PAGES: readonly PageEntry[] = [
 /** The whole dashboard. */
 export function App() {
   useOverview();
+  usePermission();
   useShortcuts();
   const { page, params } = place.value;
   const found = PAGES.find((it) => it.path === page);
   const title = page === 'name' ? plain(params.name ?? '') : (found?.title ?? 'Nothing is here');
   useEffect(() => {
-    document.title = `${title} · ${bucket.value} · lockhouse`;
+    document.title = `${title} · ${plain(bucket.value)} · lockhouse`;
   }, [title, bucket.value]);
   return (
     <>
@@ -93,7 +96,7 @@ export function App() {
       <div class="main">
         <Bar />
         <main id="content" tabIndex={-1}>
-          {found ? <found.view key={`${page} ${bucket.value}`} /> : <Nothing />}
+          {found ? <found.view key={`${page} ${bucket.value} ${access.turn.value}`} /> : <Nothing />}
         </main>
       </div>
       <BreakDialog />

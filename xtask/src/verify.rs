@@ -69,10 +69,15 @@ pub(crate) fn lints(root: &Path) -> Vec<(&'static str, Command)> {
     ];
     // Users compile the library with few features, where `--all-features` hides what is missing.
     let bare = ["clippy", "--quiet", "--profile", PROFILE, "-p", "lockhouse", "--", "-D", "warnings"];
+    // A workspace of its own, which the build of the tests does not reach.
+    let benchmarks = ["clippy", "--quiet", "--manifest-path", "bench/Cargo.toml", "--all-targets"];
+    let mut benchmarks = cargo(&benchmarks);
+    benchmarks.arg("--target-dir").arg(tree::target(root).join("bench")).args(["--", "-D", "warnings"]);
     vec![
         ("format", cargo(&format)),
         ("lints", cargo(&lint)),
         ("the library without features", cargo(&bare)),
+        ("the benchmarks", benchmarks),
         ("lints under the scheduler", interleavings::lint(&tree::target(root))),
         ("documentation", with_env(cargo(&document), "RUSTDOCFLAGS", "-D warnings")),
     ]

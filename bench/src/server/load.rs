@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -35,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) retry: Retry,
     /// Whether every answer waits for the disk, so that the clock on the wall counts and not the CPU.
     pub(crate) on_disk: bool,
+    /// The time that is counted.
+    pub(crate) measured: Duration,
 }
 
 /// How a client of a server without a queue asks again.
@@ -55,13 +58,12 @@ impl Plan {
         unlock_answered: true,
         retry: Retry::AtOnce,
         on_disk: false,
+        measured: Duration::from_secs(1),
     };
 }
 
 /// Before anything is counted.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// The time that is counted.
-const MEASURED: Duration = Duration::from_millis(1000);
 /// The longest time that is counted, if some client has had nothing yet.
 const LONGEST: Duration = Duration::from_millis(2500);
 /// How long clients may take to part.
@@ -153,7 +155,7 @@ async fn measure<C: Codec>(measured: &Measured<'_>, plan: Plan) -> Result<Sample
     let (start, before) = (Instant::now(), counts());
     let cpu = CpuTimes::so_far(measured)?;
     loop {
-        sleep(MEASURED).await;
+        sleep(plan.measured).await;
         let done = counts().iter().zip(&before).filter(|(after, before)| after > before).count();
         // A slow server gets more time, so that a slice says something about every client.
         if done == clients || start.elapsed() > LONGEST || shared.failure.borrow().is_some() {
@@ -210,11 +212,22 @@ fn figures(plan: Plan, done: &[u64], wall: Duration, cpu: CpuTimes) -> Result<Sa
     })
 }
 
+/// How many slices there have been: each has names of its own.
+static SLICES: AtomicU32 = AtomicU32::new(0);
+
+/// The name of the first client of the next slice.
+pub(crate) fn first_name_of_next() -> String {
+    name_of(SLICES.load(Ordering::Relaxed), 0)
+}
+
+fn name_of(slice: u32, client: usize) -> String {
+    format!("record/{slice:03}/{client:04}")
+}
+
 /// The names of the clients of each connection, new ones for each slice.
 fn names(plan: Plan) -> Vec<Rc<[String]>> {
-    static SLICE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let slice = SLICE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let name = |client: usize| format!("record/{slice:03}/{:04}", if plan.one_name { 0 } else { client });
+    let slice = SLICES.fetch_add(1, Ordering::Relaxed);
+    let name = |client: usize| name_of(slice, if plan.one_name { 0 } else { client });
     let of = |connection: usize| {
         (0..plan.clients_each).map(|n| name(connection * plan.clients_each + n)).collect()
     };

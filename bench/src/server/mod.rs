@@ -43,7 +43,6 @@ pub fn run(program: Option<&Path>, rounds: u32, only: &str) -> Result<Vec<Figure
     if wanted("watched") {
         let watched = watched::Watched::start(&program, pin()?)?;
         figures.extend(watched.bench().run(rounds)?);
-        watched.end()?;
     }
     Ok(figures)
 }

@@ -51,8 +51,8 @@ pub use engine::bucket::Bucket;
 pub use engine::clock::ManualClock;
 pub use engine::commit::store_state::{Left, StoreState};
 pub use engine::events::{
-    BucketEvent, EventBounds, EventFilter, EventItem, EventPosition, Events, EventsFrom, InvalidPosition,
-    WebHistoryEntry, WebHistoryPage, history_end,
+    BucketEvent, EventBounds, EventFilter, EventItem, EventPosition, Events, EventsFrom, EventsLook,
+    InvalidPosition, WebHistoryEntry, WebHistoryPage, history_end,
 };
 pub use engine::house::House;
 pub use engine::house::open::OpenError;

@@ -180,8 +180,18 @@ pub(crate) const EVENT_STREAMS_PER_CREDENTIAL: usize = 512;
 /// A stream of events has something to read at least so often.
 pub(crate) const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Events within this time are sent together.
+/// A reader that has all that has happened looks again this much later at the earliest, so that many readers
+/// of a busy bucket do not keep it from its work.
 pub(crate) const EVENT_GATHERING: Duration = Duration::from_millis(50);
+
+/// Bytes of text that a stream has ready at once; a single event more may come on top.
+pub(crate) const EVENT_BATCH: usize = 64 << 10;
+
+/// The most bytes of text of one event, or of one entry of the present state, about.
+pub(crate) const EVENT_TEXT: usize = 32 << 10;
+
+/// The present state is copied for a stream no sooner than this after the last time.
+pub(crate) const EVENT_STATE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Entries of the present state in one event.
 pub(crate) const EVENT_STATE_ENTRIES: usize = 100;

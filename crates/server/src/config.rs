@@ -9,8 +9,8 @@ use lockhouse::{LockType, Options};
 use crate::auth::{Authority, BadSettings};
 use crate::cluster::ClusterSecret;
 use crate::settings::{
-    BreakReason, ClusterSettings, HistorySettings, Lease, LimitSettings, LoadedSettings, MetricsSettings, Origin,
-    Settings, SettingsProblem,
+    BreakReason, ClusterSettings, HistorySettings, Lease, LimitSettings, LoadedSettings, MetricsSettings,
+    Origin, Settings, SettingsProblem,
 };
 use crate::tls::{Tls, certificates};
 

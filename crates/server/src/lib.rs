@@ -55,9 +55,9 @@ pub use server::{
     AuthenticationStays, BindError, Listener, NotReloaded, Server, bind, bind_metrics, router, serve,
 };
 pub use settings::{
-    BreakReason, ClientAuth, ClusterSettings, FlagValue, HistorySettings, InvalidOrigin, Key, Lease, LeaseOutOfRange,
-    LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, LoadedSettings, Location, LogFormat,
-    LogSettings, MetricsSettings, NoNodeUrl, NoStore, NodeUrl, Origin, PostgresUrl, Settings,
+    BreakReason, ClientAuth, ClusterSettings, FlagValue, HistorySettings, InvalidOrigin, Key, Lease,
+    LeaseOutOfRange, LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, LoadedSettings, Location,
+    LogFormat, LogSettings, MetricsSettings, NoNodeUrl, NoStore, NodeUrl, Origin, PostgresUrl, Settings,
     SettingsProblem, Sources, StoreChoice, TlsSettings, keys, parse_duration,
 };
 pub use store::{OpenStoreError, operator_file};

@@ -12,8 +12,12 @@ export const access = {
   wanted: signal<string | undefined>(undefined),
   /** Whether the server has refused the caller as unknown: nothing is asked until there is another key. */
   isRefused: signal(false),
-  /** Whether the caller may break holds; `undefined` until the server has said so. */
-  mayOperate: signal<boolean | undefined>(undefined),
+  /** Grows with each change of the key: what another caller was shown is not shown to the next. */
+  turn: signal(0),
+  /**
+   * Whether the caller may operate in a bucket, by the path of the bucket, as far as the server has said so.
+   */
+  operate: signal<ReadonlyMap<string, boolean>>(new Map()),
 };
 
 let key: string | undefined;
@@ -24,7 +28,18 @@ export function useKey(entered: string | undefined): void {
   access.hasKey.value = key !== undefined;
   access.wanted.value = undefined;
   access.isRefused.value = false;
-  access.mayOperate.value = undefined;
+  access.operate.value = new Map();
+  access.turn.value += 1;
+}
+
+/** What the server has said of the permission to operate in that bucket; `undefined` before. */
+export const mayOperate = (bucket: string): boolean | undefined => access.operate.value.get(inBucket(bucket, ''));
+
+/** Notes whether the caller may operate in the bucket of a call; a call of no bucket says nothing of any. */
+export function noteOperate(path: string, isPermitted: boolean): void {
+  const place = /^\/v1\/buckets\/[^/]+\//.exec(path)?.[0];
+  if (place === undefined || access.operate.peek().get(place) === isPermitted) return;
+  access.operate.value = new Map(access.operate.peek()).set(place, isPermitted);
 }
 
 /** The key, for the WebSocket of the page "try it". */
@@ -95,6 +110,7 @@ export async function call<T>(
     options.headers = { ...headers(), 'Content-Type': 'application/json' };
     options.body = JSON.stringify(body);
   }
+  const turn = access.turn.peek();
   let response: Response;
   try {
     response = await fetch(path + writeSearch(query), options);
@@ -102,20 +118,33 @@ export async function call<T>(
     if (signal?.aborted) throw error;
     throw new Problem({ status: 0, code: 'unreachable', detail: 'The server does not answer. Is it still running?' });
   }
-  if (!response.ok) throw await refusal(response);
+  if (!response.ok) throw await refusal(path, response, turn);
   const text = await response.text();
   return (text === '' ? undefined : JSON.parse(text)) as T;
 }
 
-/** The problem of an answer; what it says of the caller is noted. */
-export async function refusal(response: Response): Promise<Problem> {
+/** Asks whether the caller may operate in that bucket. Where there is no answer, the attempt may show it. */
+export async function learnOperate(bucket: string, signal: AbortSignal): Promise<void> {
+  const path = inBucket(bucket, 'sessions');
+  try {
+    await call('GET', path, { limit: 1 }, undefined, signal);
+    if (!signal.aborted) noteOperate(path, true);
+  } catch (error) {
+    if (signal.aborted || [401, 403].includes(fault(error).status)) return;
+    noteOperate(path, true);
+  }
+}
+
+/** The problem of an answer; what it says of the caller is noted, unless there is another key by now. */
+async function refusal(path: string, response: Response, turn: number): Promise<Problem> {
   const problem = await readProblem(response);
+  if (turn !== access.turn.peek()) return problem;
   if (problem.status === 401) {
     // A dialog that was closed stays closed until a key is entered.
     if (!access.isRefused.value) access.wanted.value = problem.message;
     access.isRefused.value = true;
   }
-  if (problem.status === 403 && problem.permission === 'operate') access.mayOperate.value = false;
+  if (problem.status === 403 && problem.permission === 'operate') noteOperate(path, false);
   return problem;
 }
 

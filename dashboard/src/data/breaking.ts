@@ -2,7 +2,7 @@
 
 import { portions } from '../logic/portions';
 import { call, fault, inBucket, type Problem } from './api';
-import type { Broken } from './types';
+import type { Broken, Entry } from './types';
 
 /** What is to be broken, with what the operator is shown of it. */
 export interface Target {
@@ -22,14 +22,41 @@ export interface Outcome {
 /** One call breaks at most so many. */
 const AT_ONCE = 60;
 
-/** Breaks all targets, some at once; `onOutcomes` hears of each portion. Stops at the first that fails. */
+/** The longest reason that the server takes, in bytes of UTF-8. */
+const REASON_BYTES = 256;
+
+/** An entry as a target, if it is one. */
+export function targetOf({ name, fencingToken, clientId, kind, state }: Entry): Target[] {
+  return state === 'pending' || fencingToken === null ? [] : [{ name, fencingToken, holder: clientId, kind }];
+}
+
+/** The same of a hold alone: an assignment is final, and is not broken among holds. */
+export const holdOf = (entry: Entry): Target[] => targetOf(entry).filter((target) => !isAssignment(target));
+
+const isAssignment = (target: Target) => target.kind === 'assignment';
+
+/** What is wrong with a reason, in words; nothing if the server can take it. */
+export function faultOfReason(reason: string): string | undefined {
+  const bytes = new TextEncoder().encode(reason).length;
+  return bytes > REASON_BYTES ? `${bytes} bytes, but at most ${REASON_BYTES} are kept` : undefined;
+}
+
+/** A reason that the server wants otherwise: of the targets that are left, none was touched. */
+export interface ReasonRefused {
+  why: string;
+  left: Target[];
+}
+
+/**
+ * Breaks all targets, some at once; `onOutcomes` hears of each portion. Stops at the first that fails. If the
+ * server refuses the reason, the result has the targets that are left for another one.
+ */
 export async function breakAll(
   bucket: string,
   targets: readonly Target[],
   reason: string,
   onOutcomes: (outcomes: Outcome[]) => void,
-): Promise<void> {
-  const isAssignment = (target: Target) => target.kind === 'assignment';
+): Promise<ReasonRefused | undefined> {
   const groups = [
     ...portions(
       targets.filter((target) => !isAssignment(target)),
@@ -38,7 +65,7 @@ export async function breakAll(
     ...portions(targets.filter(isAssignment), 1),
   ];
   let failure: Problem | undefined;
-  for (const group of groups) {
+  for (const [index, group] of groups.entries()) {
     if (failure) {
       onOutcomes(group.map((target) => ({ target, result: 'failed', why: 'not tried, as an earlier one failed' })));
       continue;
@@ -47,10 +74,14 @@ export async function breakAll(
       onOutcomes(await breakSome(bucket, group, reason));
     } catch (error) {
       const problem = fault(error);
+      if (problem.status === 422 && problem.field === 'reason') {
+        return { why: problem.message, left: groups.slice(index).flat() };
+      }
       failure = problem;
       onOutcomes(group.map((target) => ({ target, ...blame(problem) })));
     }
   }
+  return undefined;
 }
 
 /** Without an answer, and with one that says so, it may have happened. */
@@ -60,7 +91,7 @@ function blame({ status, code, message }: Problem): { result: 'unknown' | 'faile
 
 async function breakSome(bucket: string, targets: Target[], reason: string): Promise<Outcome[]> {
   const [first] = targets;
-  if (first?.kind === 'assignment') {
+  if (first && isAssignment(first)) {
     const query = { resource: first.name, fencingToken: first.fencingToken, reason: reason || undefined };
     const { unassigned } = await call<{ unassigned: boolean }>('DELETE', inBucket(bucket, 'assignments'), query);
     return [{ target: first, result: unassigned ? 'broken' : 'gone' }];

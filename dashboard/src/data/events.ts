@@ -4,7 +4,7 @@ import { effect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { EventReader } from '../logic/sse';
 import { writeSearch } from '../logic/url';
-import { headers, inBucket, type Query } from './api';
+import { access, headers, inBucket, type Query } from './api';
 import { live } from './live';
 import type { LockEvent } from './types';
 
@@ -14,11 +14,15 @@ const LONGEST_PAUSE_MS = 30_000;
 /** Events that come within this time are handed on together. */
 const GATHER_MS = 250;
 
-/** Follows the events of a bucket while the page is live and seen, and hands them on in groups. */
+/**
+ * Follows the events of a bucket while the page is live and seen, and hands them on in groups. Another key is
+ * another stream.
+ */
 export function useEvents(bucket: string, query: Query | undefined, onEvents: (events: LockEvent[]) => void): void {
   const latest = useRef(onEvents);
   latest.current = onEvents;
   const path = query && inBucket(bucket, 'events') + writeSearch(query);
+  const turn = access.turn.value;
   useEffect(() => {
     if (path === undefined) return;
     let following: AbortController | undefined;
@@ -42,7 +46,7 @@ export function useEvents(bucket: string, query: Query | undefined, onEvents: (e
       document.removeEventListener('visibilitychange', update);
       following?.abort();
     };
-  }, [path]);
+  }, [path, turn]);
 }
 
 async function follow(path: string, onEvents: (events: LockEvent[]) => void, signal: AbortSignal): Promise<void> {
@@ -57,7 +61,7 @@ async function follow(path: string, onEvents: (events: LockEvent[]) => void, sig
         credentials: 'omit',
         signal,
       });
-      // Without the permission, or on a server without events, polls have to do.
+      // Without the permission, or on a server without events, polls have to do until there is another key.
       if ([401, 403, 404].includes(response.status)) return;
       if (response.ok && response.body) {
         pauseMs = FIRST_PAUSE_MS;

@@ -47,18 +47,25 @@ const SHARE = 8;
 /** After what was seen to happen, a question is asked again this soon at the earliest. */
 const NUDGE_MS = 750;
 
-/** Asks `load` at once where `key` changes, and then again and again; sooner where `nudge` grows. */
+/**
+ * Asks `load` at once where `key` or the caller changes, and then again and again; sooner where `nudge`
+ * grows. What one caller was answered is not shown to the next.
+ */
 export function usePolled<T>(
   key: string,
   load: (signal: AbortSignal) => Promise<T>,
   everyMs = POLL_MS,
   nudge?: ReadonlySignal<number>,
 ): Polled<T> {
-  const [state, setState] = useState<{ key: string; value: T | undefined; problem: Problem | undefined }>({
-    key,
-    value: undefined,
-    problem: undefined,
-  });
+  const turn = access.turn.value;
+  const [state, setState] = useState<{ turn: number; key: string; value: T | undefined; problem: Problem | undefined }>(
+    {
+      turn,
+      key,
+      value: undefined,
+      problem: undefined,
+    },
+  );
   const latest = useRef(load);
   latest.current = load;
   useEffect(() => {
@@ -66,20 +73,21 @@ export function usePolled<T>(
     const ask = async () => {
       try {
         const value = await latest.current(ended.signal);
-        if (!ended.signal.aborted) setState({ key, value, problem: undefined });
+        if (!ended.signal.aborted) setState({ turn, key, value, problem: undefined });
         return 0;
       } catch (error) {
         if (ended.signal.aborted) return 0;
         const problem = fault(error);
-        setState((before) => ({ key, value: before.key === key ? before.value : undefined, problem }));
+        const isSame = (before: typeof state) => before.turn === turn && before.key === key;
+        setState((before) => ({ turn, key, value: isSame(before) ? before.value : undefined, problem }));
         return problem.retryAfterMs ?? 0;
       }
     };
     return again(ask, everyMs, ended, nudge);
-  }, [key, everyMs, nudge]);
-  const isOf = state.key === key;
+  }, [turn, key, everyMs, nudge]);
+  const isOf = state.turn === turn && state.key === key;
   return {
-    value: state.value,
+    value: state.turn === turn ? state.value : undefined,
     problem: isOf ? state.problem : undefined,
     isStale: !isOf || state.problem !== undefined,
   };

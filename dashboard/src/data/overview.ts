@@ -2,7 +2,7 @@
 
 import { signal } from '@preact/signals';
 import { type Sample, sum, withSample } from '../logic/rates';
-import { call, inBucket, type Problem } from './api';
+import { access, call, inBucket, type Problem } from './api';
 import { noteServerTime, usePolled } from './live';
 import { bucket } from './place';
 import type { Overview } from './types';
@@ -16,7 +16,7 @@ export const overview = signal<Overview | undefined>(undefined);
 /** Why there is none. */
 export const overviewProblem = signal<Problem | undefined>(undefined);
 
-/** The looks at the present bucket since the page was opened. */
+/** The looks at the present bucket with the present key. */
 export const samples = signal<readonly Sample[]>([]);
 
 let sampled = '';
@@ -27,8 +27,9 @@ export function useOverview(): void {
   const { value, problem } = usePolled(`overview ${of}`, async (signal) => {
     const value = await call<Overview>('GET', inBucket(of, 'overview'), {}, undefined, signal);
     noteServerTime(value.at);
-    if (sampled !== of) samples.value = [];
-    sampled = of;
+    const series = `${access.turn.peek()} ${of}`;
+    if (sampled !== series) samples.value = [];
+    sampled = series;
     samples.value = withSample(samples.value, sampleOf(value), SAMPLES);
     return { of, value };
   });

@@ -38,10 +38,46 @@ export function isForced(end: string): boolean {
   return FORCED.has(end);
 }
 
+/** A filter of the history. */
+export interface EndFilter {
+  end: string;
+  kind?: string;
+}
+
+/**
+ * The filters of the history that together select what a cause of losses counts. There are none for `lease`:
+ * with the lost holds of a silent client the history has its waits.
+ */
+const ENDS_OF_LOSSES: Readonly<Record<string, readonly EndFilter[]>> = {
+  stolen: [{ end: 'stolen' }],
+  broken: [{ end: 'broken' }],
+  max_hold: [{ end: 'maxHold' }],
+  superseded: [{ end: 'superseded' }],
+  not_reclaimed: [{ end: 'notReclaimed' }],
+  ttl: [
+    { end: 'ownerExpired', kind: 'offline' },
+    { end: 'expired', kind: 'claim' },
+  ],
+  max_life: [{ end: 'ownerOverdue', kind: 'offline' }],
+};
+
+/** The filters that together select what this cause of losses counts; none where no filter does. */
+export const endsOfLoss = (cause: string): readonly EndFilter[] => ENDS_OF_LOSSES[cause] ?? [];
+
 const number = new Intl.NumberFormat('en');
 
 /** A count with its digits in groups. */
 export const count = (value: number): string => number.format(value);
+
+/** A count of which only the beginning may be known. */
+export const atLeast = (value: number, hasMore: boolean): string =>
+  hasMore ? `more than ${count(value)}` : count(value);
+
+/** What waits, as the end of a sentence. */
+export function sayQueue(waiting: number, hasMore: boolean): string {
+  if (waiting === 0 && !hasMore) return 'nothing waits';
+  return `${atLeast(waiting, hasMore)} ${waiting === 1 && !hasMore ? 'request waits' : 'requests wait'}`;
+}
 
 /** A rate with as many digits as one reads. */
 export const rate = (value: number): string => {

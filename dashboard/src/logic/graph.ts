@@ -28,10 +28,36 @@ export function parts(nodes: readonly string[], edges: readonly Edge[]): string[
   return [...found.values()];
 }
 
-/** The edges between nodes that are on one cycle: those that a path leads back from. */
-export function cyclic<E extends Edge>(nodes: readonly string[], edges: readonly E[]): Set<E> {
-  const part = components(nodes, edges);
-  return new Set(edges.filter(({ from, to }) => part.get(from) === part.get(to)));
+/** The ends of an edge and its name, as one key. */
+export const keyOf = ({ from, to, name }: Edge & { name: string }): string => JSON.stringify([from, to, name]);
+
+/** The edges with each name between two nodes once: several agents of one node may wait for the same. */
+export function distinct<E extends Edge & { name: string }>(edges: readonly E[]): E[] {
+  const found = new Map<string, E>();
+  for (const edge of edges) if (!found.has(keyOf(edge))) found.set(keyOf(edge), edge);
+  return [...found.values()];
+}
+
+/**
+ * The edges of each cycle, one for each of its steps: from each node to the next, and from the last to the
+ * first. The edges of cycles come first and in their order, so that a step takes the first that no step
+ * before it has taken: a node that stands for several agents may wait for itself in many ways, of which only
+ * these are on a cycle.
+ */
+export function steps<E extends Edge>(
+  cycles: readonly (readonly string[])[],
+  edges: readonly E[],
+): (E | undefined)[][] {
+  const left = new Map<string, E[]>();
+  for (const edge of edges) {
+    const key = JSON.stringify([edge.from, edge.to]);
+    const group = left.get(key);
+    if (group) group.push(edge);
+    else left.set(key, [edge]);
+  }
+  return cycles.map((cycle) =>
+    cycle.map((from, index) => left.get(JSON.stringify([from, cycle[(index + 1) % cycle.length]]))?.shift()),
+  );
 }
 
 /**
@@ -107,46 +133,6 @@ function grouped<E>(edges: readonly E[], by: (edge: E) => string): Map<string, E
     const group = found.get(by(edge));
     if (group) group.push(edge);
     else found.set(by(edge), [edge]);
-  }
-  return found;
-}
-
-/** The strongly connected component of each node, by number: Tarjan's algorithm, without recursion. */
-function components(nodes: readonly string[], edges: readonly Edge[]): Map<string, number> {
-  const next = outgoing(nodes, edges);
-  const index = new Map<string, number>();
-  const low = new Map<string, number>();
-  const found = new Map<string, number>();
-  const stack: string[] = [];
-  const open: { node: string; at: number }[] = [];
-  let parts = 0;
-  const enter = (node: string) => {
-    index.set(node, index.size);
-    low.set(node, index.size - 1);
-    stack.push(node);
-    open.push({ node, at: 0 });
-  };
-  const lower = (node: string, to: number) => low.set(node, Math.min(low.get(node) ?? to, to));
-  const leave = (node: string) => {
-    open.pop();
-    const above = open.at(-1);
-    if (above) lower(above.node, low.get(node) ?? 0);
-    if (low.get(node) !== index.get(node)) return;
-    let taken: string | undefined;
-    do {
-      taken = stack.pop();
-      if (taken !== undefined) found.set(taken, parts);
-    } while (taken !== undefined && taken !== node);
-    parts += 1;
-  };
-  for (const start of nodes) {
-    if (!index.has(start)) enter(start);
-    for (let top = open.at(-1); top; top = open.at(-1)) {
-      const to = next.get(top.node)?.[top.at++];
-      if (to === undefined) leave(top.node);
-      else if (!index.has(to)) enter(to);
-      else if (!found.has(to)) lower(top.node, index.get(to) ?? 0);
-    }
   }
   return found;
 }

@@ -1,6 +1,9 @@
 // Holds and waits of one name as bars over time.
 
 import type { Ended, Entry, LockEvent } from '../data/types';
+import { words } from './causes';
+import { plain } from './names';
+import { duration, exact } from './times';
 
 /** A bar: from when to when, `null` while it goes on. */
 export interface Bar {
@@ -101,4 +104,16 @@ export function extent(bar: Bar, from: number, to: number): { left: number; widt
   if (end < from || start > to) return undefined;
   const share = (ms: number) => (100 * ms) / Math.max(1, to - from);
   return { left: share(start - from), width: Math.max(0, share(end - start)) };
+}
+
+/** A bar in words, a line for each; what clients and operators have written is plain. */
+export function describe({ who, what, kind, token, from, to, end, reason }: Bar, now: number): string {
+  const parts = [
+    `${plain(who)}: ${what === 'waits' ? 'waits' : words(kind)}${token === null ? '' : `, token ${token}`}`,
+    `from ${exact(new Date(from).toISOString())}`,
+    to === null ? `for ${duration(now - from)} until now` : `for ${duration(to - from)}`,
+    end === null ? '' : `end: ${words(end)}`,
+    reason ? plain(reason) : '',
+  ];
+  return parts.filter(Boolean).join('\n');
 }

@@ -38,6 +38,15 @@ export function readDuration(text: string): number | undefined {
   return parts && unit ? Math.round(Number(parts[1]) * unit) : undefined;
 }
 
+/** An instant as a field for local times has it, in whole seconds; what is no instant is left as it is. */
+export function localTime(text: string): string {
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) return text;
+  const pad = (value: number) => String(value).padStart(2, '0');
+  const day = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+  return `${day}T${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+
 /** An instant as it is shown where exactness counts: local time with milliseconds, and its zone. */
 export function exact(instant: string): string {
   const at = new Date(instant);

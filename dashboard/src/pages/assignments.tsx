@@ -54,12 +54,12 @@ export function Assignments() {
       {value && rows.length === 0 && !isStale ? (
         <Empty
           title="Nothing is assigned."
-          command={'lockhouse claim seat/7c --claimant Anna\nlockhouse finalize seat/7c --token TOKEN'}
+          command={'lockhouse claim seat/7c --claimant Anna\nlockhouse finalize seat/7c TOKEN'}
         >
           The first command shows the token that the second one needs.
         </Empty>
       ) : (
-        <LockTable rows={rows} isStale={isStale} columns={COLUMNS} label="Assignments" />
+        <LockTable rows={rows} isStale={isStale} columns={COLUMNS} label="Assignments" chooses="assignments" />
       )}
       <Pager shown={rows.length} next={value?.next} noun="assignment" isLoading={isStale && !problem} />
     </>

@@ -1,6 +1,7 @@
 import { call } from '../data/api';
 import { usePolled } from '../data/live';
 import type { Cluster } from '../data/types';
+import { plain } from '../logic/names';
 import { duration } from '../logic/times';
 import { Empty } from '../parts/marks';
 import { Text } from '../parts/name';
@@ -89,7 +90,7 @@ function SlotMap({ cluster, colour }: { cluster: Cluster; colour: ReadonlyMap<st
       <h2 id="slots-title">Slots</h2>
       <ul class="slots">
         {cluster.slots.map(({ slot, node, epoch, state }) => {
-          const what = `slot ${slot}: ${node ?? 'free'}, ${state}, epoch ${epoch}`;
+          const what = `slot ${slot}: ${node === null ? 'free' : plain(node)}, ${state}, epoch ${epoch}`;
           const own = node === null ? 'node-free' : `node-${colour.get(node) ?? 0}`;
           const unsettled = /^(opening|closing|unknown)/.test(state) ? ' unsettled' : '';
           return (

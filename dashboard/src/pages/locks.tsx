@@ -1,14 +1,16 @@
 import { useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { call, inBucket, type Query } from '../data/api';
+import { holdOf, targetOf } from '../data/breaking';
 import { useEvents } from '../data/events';
 import { POLL_MS, usePolled } from '../data/live';
+import { isOperateOffered } from '../data/permission';
 import { bucket, change, go, linkTo, linkToName, place } from '../data/place';
 import type { Entry, Page } from '../data/types';
 import { count } from '../logic/causes';
 import { readDuration } from '../logic/times';
 import { changed, type Params } from '../logic/url';
-import { askToBreak, mayBreak, targetOf } from '../parts/break';
+import { askToBreak } from '../parts/break';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters';
 import { Empty, KindMark, ModeMark, StateMark } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
@@ -175,21 +177,27 @@ function LockFilters() {
   );
 }
 
-/** Entries with a choice of those that are to be broken. */
+/**
+ * Entries with a choice of those that are to be broken: of holds, or of assignments that are to be taken
+ * back, as the one is not to be confirmed in the words of the other.
+ */
 export function LockTable({
   rows,
   isStale,
   columns = COLUMNS,
   label = 'Locks',
+  chooses = 'holds',
 }: {
   rows: readonly Entry[];
   isStale: boolean;
   columns?: readonly Column<Entry>[];
   label?: string;
+  chooses?: 'holds' | 'assignments';
 }) {
+  const targets = chooses === 'holds' ? holdOf : targetOf;
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const canChoose = (row: Entry) => targetOf(row).length > 0;
-  const isThere = rows.filter((row) => chosen.has(keyOf(row)));
+  const canChoose = (row: Entry) => targets(row).length > 0;
+  const isThere = rows.filter((row) => canChoose(row) && chosen.has(keyOf(row)));
   const choose = (row: Entry | 'all') => {
     if (row === 'all') {
       const all = rows.filter(canChoose).map(keyOf);
@@ -200,7 +208,7 @@ export function LockTable({
       setChosen(next);
     }
   };
-  const offers = mayBreak();
+  const offers = isOperateOffered();
   return (
     <>
       {offers && isThere.length > 0 ? (
@@ -209,9 +217,9 @@ export function LockTable({
           <button
             type="button"
             class="danger"
-            onClick={() => askToBreak(isThere.flatMap(targetOf), () => setChosen(new Set()))}
+            onClick={() => askToBreak(isThere.flatMap(targets), () => setChosen(new Set()))}
           >
-            Break…
+            {chooses === 'holds' ? 'Break…' : 'Take back…'}
           </button>
           <button type="button" class="quiet" onClick={() => setChosen(new Set())}>
             Choose none

@@ -1,13 +1,16 @@
 import { useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { call, inBucket } from '../data/api';
+import { holdOf } from '../data/breaking';
 import { useEvents } from '../data/events';
 import { now, POLL_MS, usePolled } from '../data/live';
+import { type EntriesOfName, loadName } from '../data/one-name';
+import { isOperateOffered } from '../data/permission';
 import { bucket, linkTo, place } from '../data/place';
 import type { Ended, Entry, LockEvent, Page } from '../data/types';
-import { count } from '../logic/causes';
+import { atLeast, count, sayQueue } from '../logic/causes';
 import { type Bar, bars, withEvent } from '../logic/timeline';
-import { askToBreak, BreakButton, mayBreak, targetOf } from '../parts/break';
+import { askToBreak, BreakButton } from '../parts/break';
 import { Empty, EndMark, KindMark, ModeMark } from '../parts/marks';
 import { Name, Text } from '../parts/name';
 import { Notice } from '../parts/notice';
@@ -16,7 +19,6 @@ import { Timeline } from '../parts/timeline';
 import { keyOfEnded } from './history';
 import { keyOf, Who } from './locks';
 
-const LIMIT = 1000;
 const ENDED = 100;
 const WAITS = 200;
 
@@ -31,7 +33,10 @@ function OneName({ name }: { name: string }) {
   const happened = useSignal(0);
   const { value, problem, isStale } = usePolled(
     `name ${JSON.stringify(name)}`,
-    (signal) => call<Page<Entry>>('GET', inBucket(bucket.value, 'query'), { name, limit: LIMIT }, undefined, signal),
+    (signal) =>
+      loadName(name, (query) =>
+        call<Page<Entry>>('GET', inBucket(bucket.value, 'query'), { ...query }, undefined, signal),
+      ),
     POLL_MS,
     happened,
   );
@@ -45,10 +50,11 @@ function OneName({ name }: { name: string }) {
     setWaits((before) => events.reduce((all, event) => withEvent(all, event, WAITS), before));
     happened.value += 1;
   });
-  const entries = value?.entries ?? [];
-  const holders = entries.filter((it) => it.state !== 'pending');
-  const queue = entries.filter((it) => it.state === 'pending').sort((a, b) => (a.place ?? 0) - (b.place ?? 0));
+  const known = value ?? NOTHING;
+  const entries = [...known.holders, ...known.queue];
   const past = ended.value?.entries ?? [];
+  // A page of the history may be empty while there are older ones.
+  const hasNoPast = ended.value !== undefined && past.length === 0 && !ended.value.next;
   return (
     <>
       <p class="crumb">
@@ -58,22 +64,24 @@ function OneName({ name }: { name: string }) {
         <Name name={name} />
       </h1>
       <Notice problem={problem} />
-      {value ? <Summary holders={holders} queue={queue} /> : null}
-      {value && entries.length === 0 && past.length === 0 ? <Free name={name} /> : null}
+      {value ? <Summary of={value} /> : null}
+      {value && entries.length === 0 && hasNoPast ? <Free name={name} /> : null}
       <div class={isStale && value ? 'columns stale' : 'columns'}>
-        <Holders holders={holders} />
-        <Queue queue={queue} hasMore={Boolean(value?.next)} />
+        <Holders holders={known.holders} hasMore={known.hasMoreHolders} />
+        <Queue queue={known.queue} hasMore={known.hasMoreQueue} />
       </div>
       <section class="card" aria-labelledby="timeline-title">
         <h2 id="timeline-title">Holds and waits over time</h2>
         <Timeline bars={bars(entries, past, waits)} now={now.value} />
       </section>
-      <Past past={past} ended={ended.problem} name={name} hasMore={Boolean(ended.value?.next)} />
+      <Past past={past} ended={ended.problem} name={name} hasNone={hasNoPast} hasMore={Boolean(ended.value?.next)} />
     </>
   );
 }
 
-function Summary({ holders, queue }: { holders: Entry[]; queue: Entry[] }) {
+const NOTHING: EntriesOfName = { holders: [], hasMoreHolders: false, queue: [], hasMoreQueue: false };
+
+function Summary({ of: { holders, hasMoreHolders, queue, hasMoreQueue } }: { of: EntriesOfName }) {
   const [first] = holders;
   if (!first) {
     return (
@@ -85,11 +93,8 @@ function Summary({ holders, queue }: { holders: Entry[]; queue: Entry[] }) {
   const how = first.state === 'assigned' ? 'Assigned to' : first.mode === 'shared' ? 'Shared by' : 'Held by';
   return (
     <p class="lead">
-      {how} {holders.length > 1 ? `${count(holders.length)} holders` : <Who entry={first} />} for{' '}
-      <Ago at={first.since} />
-      {queue.length === 0
-        ? '; nothing waits.'
-        : `; ${count(queue.length)} ${queue.length === 1 ? 'request waits' : 'requests wait'}.`}
+      {how} {holders.length > 1 ? `${atLeast(holders.length, hasMoreHolders)} holders` : <Who entry={first} />} for{' '}
+      <Ago at={first.since} />; {sayQueue(queue.length, hasMoreQueue)}.
     </p>
   );
 }
@@ -103,17 +108,17 @@ function Free({ name }: { name: string }) {
   );
 }
 
-function Holders({ holders }: { holders: Entry[] }) {
-  const targets = holders.flatMap(targetOf);
+function Holders({ holders, hasMore }: { holders: Entry[]; hasMore: boolean }) {
+  const targets = holders.flatMap(holdOf);
   return (
     <section class="card" aria-labelledby="holders-title">
       <header>
         <h2 id="holders-title">
-          Holders <span class="soft">{holders.length}</span>
+          Holders <span class="soft">{atLeast(holders.length, hasMore)}</span>
         </h2>
-        {mayBreak() && targets.length > 1 ? (
+        {isOperateOffered() && targets.length > 1 ? (
           <button type="button" class="danger small" onClick={() => askToBreak(targets)}>
-            Break all…
+            {hasMore ? `Break these ${count(targets.length)}…` : 'Break all…'}
           </button>
         ) : null}
       </header>
@@ -150,7 +155,7 @@ function Queue({ queue, hasMore }: { queue: Entry[]; hasMore: boolean }) {
     <section class="card" aria-labelledby="queue-title">
       <header>
         <h2 id="queue-title">
-          Queue <span class="soft">{hasMore ? `more than ${count(queue.length)}` : queue.length}</span>
+          Queue <span class="soft">{atLeast(queue.length, hasMore)}</span>
         </h2>
       </header>
       {queue.length === 0 ? <p class="soft">none waits</p> : null}
@@ -174,11 +179,13 @@ function Past({
   past,
   ended,
   name,
+  hasNone,
   hasMore,
 }: {
   past: Ended[];
   ended: Parameters<typeof Notice>[0]['problem'];
   name: string;
+  hasNone: boolean;
   hasMore: boolean;
 }) {
   const SHOWN = 20;
@@ -190,7 +197,17 @@ function Past({
       </header>
       <Notice problem={ended} />
       {past.length === 0 ? (
-        <p class="soft">nothing yet</p>
+        <p class="soft">
+          {hasMore ? (
+            <>
+              nothing among the latest ends of all names; <a href={linkTo('history', { name })}>look further back</a>
+            </>
+          ) : hasNone ? (
+            'nothing yet'
+          ) : (
+            ''
+          )}
+        </p>
       ) : (
         <table class="plain past">
           <thead>

@@ -3,7 +3,7 @@ import { now } from '../data/live';
 import { overview, overviewProblem, samples } from '../data/overview';
 import { linkTo, linkToName } from '../data/place';
 import type { Durations, Entry, Overview } from '../data/types';
-import { count, rate, words } from '../logic/causes';
+import { count, type EndFilter, endsOfLoss, rate, words } from '../logic/causes';
 import { rates, sum } from '../logic/rates';
 import { duration, exact } from '../logic/times';
 import type { Params } from '../logic/url';
@@ -47,36 +47,12 @@ export function OverviewPage() {
   );
 }
 
-/** The ends of the history that a cause of the totals stands for. */
-const ENDS: Readonly<Record<string, string>> = {
-  stolen: 'stolen',
-  broken: 'broken',
-  ttl: 'expired',
-  max_hold: 'maxHold',
-  lease: 'leaseExpired',
-  superseded: 'superseded',
-  not_reclaimed: 'notReclaimed',
-  max_life: 'overdue',
-};
-
 function Ends({ totals }: { totals: NonNullable<Overview['totals']> }) {
   const { refused, lost, since } = totals;
   return (
     <>
-      <Causes
-        title="Refused"
-        what="refused requests"
-        counts={refused}
-        since={since}
-        link={() => linkTo('history', { end: 'refused' })}
-      />
-      <Causes
-        title="Lost"
-        what="lost holds"
-        counts={lost}
-        since={since}
-        link={(cause) => linkTo('history', ENDS[cause] ? { end: ENDS[cause] } : {})}
-      />
+      <Causes title="Refused" what="refused requests" counts={refused} since={since} filters={{ end: 'refused' }} />
+      <Causes title="Lost" what="lost holds" counts={lost} since={since} filters={{}} endsOf={endsOfLoss} />
     </>
   );
 }
@@ -217,7 +193,11 @@ function Contended({ it }: { it: Overview }) {
                 <td class="number">
                   <a href={linkTo('locks', { name: row.name, state: 'held' })}>{count(row.held)}</a>
                 </td>
-                <td class="number">{duration(row.longestWaitMs)}</td>
+                <td class="number">
+                  <a href={linkTo('locks', { name: row.name, state: 'pending', sort: 'age' })}>
+                    {duration(row.longestWaitMs)}
+                  </a>
+                </td>
               </tr>
             ))}
           </tbody>
@@ -246,11 +226,11 @@ function Times({ it }: { it: Overview }) {
       </section>
     );
   }
-  const rows: [string, Durations, string][] = [
-    ['Waits', it.waits, linkTo('locks', { state: 'pending', sort: 'age' })],
-    ['Holds: Web Lock', it.holds.web, linkTo('history', { kind: 'web' })],
-    ['Holds: offline lock', it.holds.offline, linkTo('history', { kind: 'offline' })],
-    ['Holds: claim', it.holds.claim, linkTo('history', { kind: 'claim' })],
+  const rows: [string, Durations][] = [
+    ['Waits', it.waits],
+    ['Holds: Web Lock', it.holds.web],
+    ['Holds: offline lock', it.holds.offline],
+    ['Holds: claim', it.holds.claim],
   ];
   return (
     <section class="card" aria-labelledby="times-title">
@@ -272,12 +252,10 @@ function Times({ it }: { it: Overview }) {
           </tr>
         </thead>
         <tbody>
-          {rows.map(([title, of, address]) => (
+          {rows.map(([title, of]) => (
             <tr key={title}>
               <td>
-                <a href={address}>
-                  {title} <span class="soft">{count(of.count)}</span>
-                </a>
+                {title} <span class="soft">{count(of.count)}</span>
               </td>
               <td>
                 <Spread of={of} />
@@ -293,7 +271,8 @@ function Times({ it }: { it: Overview }) {
       </table>
       <p class="soft">
         Half, 90 % and 99 % took no longer than this, since{' '}
-        <span title={exact(it.totals.since)}>the server began with the bucket</span>.
+        <span title={exact(it.totals.since)}>the server began with the bucket</span>. What has ended is in the{' '}
+        <a href={linkTo('history')}>history</a>.
       </p>
     </section>
   );
@@ -322,10 +301,13 @@ interface CausesProps {
   what: string;
   counts: Readonly<Record<string, number>>;
   since: string;
-  link: (cause: string) => string;
+  /** What of the history is of this sort, and perhaps more. */
+  filters: Params;
+  /** What of the history is of a cause, and nothing else. */
+  endsOf?: (cause: string) => readonly EndFilter[];
 }
 
-function Causes({ title, what, counts, since, link }: CausesProps) {
+function Causes({ title, what, counts, since, filters, endsOf = () => [] }: CausesProps) {
   const rows = Object.entries(counts).filter(([, many]) => many > 0);
   const most = Math.max(1, ...rows.map(([, many]) => many));
   return (
@@ -338,24 +320,50 @@ function Causes({ title, what, counts, since, link }: CausesProps) {
           No {what} for <Ago at={since} />.
         </p>
       ) : (
-        <table class="plain">
-          <tbody>
-            {rows
-              .sort((a, b) => b[1] - a[1])
-              .map(([cause, many]) => (
-                <tr key={cause}>
-                  <th scope="row">
-                    <a href={link(cause)}>{words(cause)}</a>
-                  </th>
-                  <td class="number">
-                    <Meter value={many} most={most} />
-                    {count(many)}
-                  </td>
-                </tr>
-              ))}
-          </tbody>
-        </table>
+        <>
+          <table class="plain">
+            <tbody>
+              {rows
+                .sort((a, b) => b[1] - a[1])
+                .map(([cause, many]) => (
+                  <tr key={cause}>
+                    <th scope="row">
+                      <Cause cause={cause} ends={endsOf(cause)} since={since} />
+                    </th>
+                    <td class="number">
+                      <Meter value={many} most={most} />
+                      {count(many)}
+                    </td>
+                  </tr>
+                ))}
+            </tbody>
+          </table>
+          <p class="soft">
+            What is kept of them is in the <a href={linkTo('history', { ...filters, from: since })}>history</a>.
+          </p>
+        </>
       )}
     </section>
+  );
+}
+
+/**
+ * A cause as a link to what it counts, or with a link for each kind of it; without one where no filter
+ * selects it.
+ */
+function Cause({ cause, ends, since }: { cause: string; ends: readonly EndFilter[]; since: string }) {
+  const address = (filter: EndFilter) => linkTo('history', { ...filter, from: since });
+  const [first] = ends;
+  if (first && ends.length === 1) return <a href={address(first)}>{words(cause)}</a>;
+  return (
+    <>
+      {words(cause)}
+      {ends.map((filter, index) => (
+        <span key={filter.end}>
+          {index === 0 ? ': ' : ', '}
+          <a href={address(filter)}>{words(filter.kind ?? filter.end)}</a>
+        </span>
+      ))}
+    </>
   );
 }

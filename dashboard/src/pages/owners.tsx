@@ -74,8 +74,8 @@ export function Owners() {
       </Filters>
       <Notice problem={problem} />
       {value && rows.length === 0 && !isStale ? (
-        <Empty title="No owner is there." command={'lockhouse lock customer/42 --label "Anna, customer care"'}>
-          This command opens an owner and locks a record for it.
+        <Empty title="No owner is there." command={'export $(lockhouse owner open Anna)\nlockhouse lock customer/42'}>
+          The first command opens an owner, and the second one locks a record for it.
         </Empty>
       ) : (
         <Table

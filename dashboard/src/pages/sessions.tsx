@@ -76,7 +76,7 @@ function Connected({ session }: { session: Session }) {
   );
 }
 
-/** The sessions of this node, with their connections. */
+/** The sessions of the bucket, with their connections. */
 export function Sessions() {
   const { cursor } = place.value.params;
   const { value, problem, isStale } = usePolled(`sessions ${cursor}`, (signal) =>
@@ -93,7 +93,8 @@ export function Sessions() {
     <>
       <h1>Sessions</h1>
       <p class="lead">
-        Clients with Web Locks on this node. A session outlives its connection for the length of its lease.
+        Clients with Web Locks in this bucket, in a fleet those of all nodes. A session outlives its connection for the
+        length of its lease.
       </p>
       <Notice problem={problem} />
       {value && rows.length === 0 && !isStale ? (

@@ -167,7 +167,7 @@ declare global {
 function useClient(): { client: Client | undefined; state: ConnectionState } {
   const state = useSignal<ConnectionState>('connecting');
   const [client, setClient] = useState<Client | undefined>();
-  const hasKey = access.hasKey.value;
+  const turn = access.turn.value;
   const of = bucket.value;
   useEffect(() => {
     let made: Client | undefined;
@@ -186,7 +186,7 @@ function useClient(): { client: Client | undefined; state: ConnectionState } {
       isOver = true;
       made?.close();
     };
-  }, [of, hasKey]);
+  }, [of, turn]);
   return { client, state: state.value };
 }
 

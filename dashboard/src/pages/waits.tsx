@@ -3,7 +3,7 @@ import { call, inBucket } from '../data/api';
 import { usePolled } from '../data/live';
 import { bucket, change, linkTo, place } from '../data/place';
 import type { WaitEdge, WaitNode, Waits } from '../data/types';
-import { cyclic, folded, reduced } from '../logic/graph';
+import { distinct, folded, keyOf, reduced, steps } from '../logic/graph';
 import { layout, type Spot } from '../logic/layers';
 import { plain } from '../logic/names';
 import { duration } from '../logic/times';
@@ -23,15 +23,20 @@ export function WaitsPage() {
   const shape =
     value === undefined
       ? ''
-      : JSON.stringify([isCyclesOnly, value.nodes, value.edges.map(({ from, to, name }) => [from, to, name])]);
+      : JSON.stringify([
+          isCyclesOnly,
+          value.nodes,
+          value.cycles,
+          value.edges.map(({ from, to, name }) => [from, to, name]),
+        ]);
   const drawing = useMemo(() => (value ? draw(value, isCyclesOnly) : undefined), [shape]);
   const labels = new Map((value?.nodes ?? []).map((node) => [node.id, node.clientId]));
   return (
     <>
       <h1>Who waits for whom</h1>
       <p class="lead">
-        Each arrow leads from a request to what it waits for. Requests on a cycle wait for each other for ever: they are
-        red.
+        Each arrow leads from a request to what it waits for. Requests on a cycle wait for each other for ever: of each
+        group that does, one cycle is red.
       </p>
       <Notice problem={problem} />
       {value && value.edges.length === 0 ? (
@@ -68,7 +73,7 @@ export function WaitsPage() {
           ) : (
             <Picture drawing={drawing} />
           )}
-          <EdgeList edges={value.edges} labels={labels} drawing={drawing} />
+          <EdgeList labels={labels} drawing={drawing} />
         </div>
       ) : null}
       {!value && !problem ? <p class="loading">Loading…</p> : null}
@@ -82,15 +87,16 @@ interface Drawing {
   /** The edges that are told in words, those of cycles first. */
   words: WaitEdge[];
   cyclic: ReadonlySet<WaitEdge>;
+  /** How many edges there are, without those that say the same. */
+  all: number;
   width: number;
   height: number;
 }
 
-function draw({ nodes, edges }: Waits, isCyclesOnly: boolean): Drawing {
-  const onCycle = cyclic(
-    nodes.map((node) => node.id),
-    edges,
-  );
+function draw({ nodes, edges: all, cycles }: Waits, isCyclesOnly: boolean): Drawing {
+  const ofCycles = new Set(steps(cycles, all).flatMap((cycle) => cycle.flatMap((edge) => (edge ? [keyOf(edge)] : []))));
+  const edges = distinct(all);
+  const onCycle = new Set(edges.filter((edge) => ofCycles.has(keyOf(edge))));
   const told = isCyclesOnly ? edges.filter((edge) => onCycle.has(edge)) : reduced(edges, onCycle);
   const { edges: shown, hidden } = folded(told, onCycle);
   const used = new Set(shown.flatMap(({ from, to }) => [from, to]));
@@ -111,6 +117,7 @@ function draw({ nodes, edges }: Waits, isCyclesOnly: boolean): Drawing {
     }),
     words: [...told].sort((a, b) => Number(onCycle.has(b)) - Number(onCycle.has(a))),
     cyclic: onCycle,
+    all: edges.length,
     width: width + 2 * MARGIN,
     height: height + 2 * MARGIN,
   };
@@ -234,7 +241,7 @@ function Cycles({
   edges: WaitEdge[];
 }) {
   if (cycles.length === 0) return null;
-  const nameOf = (from: string, to: string) => edges.find((edge) => edge.from === from && edge.to === to)?.name;
+  const names = steps(cycles, edges).map((cycle) => cycle.map((edge) => edge?.name));
   return (
     <div class="notice cycles" role="alert">
       <strong>
@@ -242,12 +249,12 @@ function Cycles({
         hold, or end one of the programs.
       </strong>
       <ol>
-        {cycles.map((cycle) => (
-          <li key={cycle.join()}>
+        {cycles.map((cycle, at) => (
+          <li key={JSON.stringify([cycle, names[at]])}>
             {cycle.map((node, index) => {
-              const name = nameOf(node, cycle[(index + 1) % cycle.length] ?? node);
+              const name = names[at]?.[index];
               return (
-                <span key={node} class="cycle-step">
+                <span key={JSON.stringify([node, name])} class="cycle-step">
                   <Text text={labels.get(node) ?? node} /> waits for{' '}
                   {name === undefined ? null : <NameLink name={name} />} →{' '}
                 </span>
@@ -266,24 +273,16 @@ const LISTED = 100;
 /** The kind that the first letter of an id says. */
 const kindOf = (id: string) => (id.startsWith('o:') ? 'offline' : id.startsWith('c:') ? 'claim' : 'web');
 
-function EdgeList({
-  edges,
-  labels,
-  drawing,
-}: {
-  edges: WaitEdge[];
-  labels: ReadonlyMap<string, string>;
-  drawing: Drawing;
-}) {
+function EdgeList({ labels, drawing }: { labels: ReadonlyMap<string, string>; drawing: Drawing }) {
   const shown = drawing.words.slice(0, LISTED);
   return (
     <section class="card" aria-labelledby="edges-title">
       <h2 id="edges-title">
         In words{' '}
         <span class="soft">
-          {edges.length > shown.length
-            ? `${shown.length} of ${edges.length}; what follows from these is left out`
-            : edges.length}
+          {drawing.all > shown.length
+            ? `${shown.length} of ${drawing.all}; what follows from these is left out`
+            : drawing.all}
         </span>
       </h2>
       <table class="plain">

@@ -1,8 +1,9 @@
 import { useEffect, useState } from 'preact/hooks';
-import { access, call, useKey } from '../data/api';
+import { access, call, mayOperate, useKey } from '../data/api';
 import { live, now, refresh, usePolled } from '../data/live';
 import { overviewProblem } from '../data/overview';
 import { bucket, go, linkToName, place } from '../data/place';
+import { plain } from '../logic/names';
 import { DEFAULT_BUCKET, writePlace } from '../logic/url';
 import { Dialog } from './dialog';
 import { isHelpOpen } from './help';
@@ -14,8 +15,8 @@ export function Bar() {
     <header class="bar">
       <Search />
       <div class="bar-end">
-        {access.mayOperate.value === false ? (
-          <span class="read-only" title="The server has said that this caller has no permission to operate.">
+        {mayOperate(bucket.value) === false ? (
+          <span class="read-only" title="The server has said that this caller may not operate in this bucket.">
             read-only
           </span>
         ) : null}
@@ -90,10 +91,7 @@ export function toggleLive(): void {
 
 function KeyButton() {
   const { hasKey, wanted } = access;
-  const forget = () => {
-    useKey(undefined);
-    refresh();
-  };
+  const forget = () => useKey(undefined);
   if (hasKey.value) {
     return (
       <button type="button" class="quiet" title="The key is in the memory of this page alone." onClick={forget}>
@@ -141,7 +139,7 @@ export function BucketChoice() {
         >
           {[...known].sort().map((name) => (
             <option key={name} value={name}>
-              {name}
+              {plain(name)}
             </option>
           ))}
           <option value={'\n'}>another…</option>

@@ -1,34 +1,37 @@
 import { signal } from '@preact/signals';
-import { useState } from 'preact/hooks';
-import { access } from '../data/api';
-import { breakAll, type Outcome, type Target } from '../data/breaking';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { breakAll, faultOfReason, type Outcome, type Target, targetOf } from '../data/breaking';
 import { refresh } from '../data/live';
-import { bucket } from '../data/place';
+import { isOperateOffered } from '../data/permission';
+import { place } from '../data/place';
 import type { Entry } from '../data/types';
 import { count, words } from '../logic/causes';
+import type { Place } from '../logic/url';
 import { Dialog } from './dialog';
 import { Name, Text } from './name';
 
-/** What is about to be broken; the dialog is there as long as this is. */
-const pending = signal<{ targets: readonly Target[]; onDone?: () => void } | undefined>(undefined);
-
-/** Whether actions are offered: until the server has said that they are not permitted. */
-export const mayBreak = () => access.mayOperate.value !== false;
-
-/** An entry as a target, if it is one. */
-export function targetOf({ name, fencingToken, clientId, kind, state }: Entry): Target[] {
-  return state === 'pending' || fencingToken === null ? [] : [{ name, fencingToken, holder: clientId, kind }];
+/** What is about to be broken, and where it was shown. */
+interface Asked {
+  targets: readonly Target[];
+  /** The place, with the bucket of the targets. */
+  at: Place;
+  onDone?: () => void;
 }
 
-/** Asks before anything is broken. */
+/** What is about to be broken; the dialog is there as long as this is. */
+const pending = signal<Asked | undefined>(undefined);
+
+/** Asks before anything is broken in the present bucket. */
 export function askToBreak(targets: readonly Target[], onDone?: () => void): void {
-  if (targets.length > 0) pending.value = onDone ? { targets, onDone } : { targets };
+  if (targets.length === 0) return;
+  const asked = { targets, at: place.peek() };
+  pending.value = onDone ? { ...asked, onDone } : asked;
 }
 
 /** The button of one entry; nothing where it cannot be broken. */
 export function BreakButton({ entry }: { entry: Entry }) {
   const targets = targetOf(entry);
-  if (!mayBreak() || targets.length === 0) return null;
+  if (!isOperateOffered() || targets.length === 0) return null;
   return (
     <button
       type="button"
@@ -46,33 +49,40 @@ export function BreakButton({ entry }: { entry: Entry }) {
 /** The dialog, wherever it was asked for. */
 export function BreakDialog() {
   const asked = pending.value;
-  return asked ? <Confirmation key={asked} targets={asked.targets} onDone={asked.onDone} /> : null;
+  return asked ? <Confirmation key={asked} asked={asked} /> : null;
 }
 
-const SHOWN = 8;
+const close = () => {
+  pending.value = undefined;
+};
 
-function Confirmation({ targets, onDone }: { targets: readonly Target[]; onDone: (() => void) | undefined }) {
+function Confirmation({ asked }: { asked: Asked }) {
+  const { targets, at, onDone } = asked;
+  const [left, setLeft] = useState(targets);
   const [reason, setReason] = useState('');
-  const [outcomes, setOutcomes] = useState<Outcome[] | undefined>();
-  const isOver = outcomes?.length === targets.length;
-  const close = () => {
-    pending.value = undefined;
-  };
+  const [refused, setRefused] = useState<string | undefined>();
+  const [isUnderWay, setIsUnderWay] = useState(false);
+  const [outcomes, setOutcomes] = useState<Outcome[]>([]);
+  const isAsking = !isUnderWay && outcomes.length < targets.length;
+  const isElsewhere = place.value !== at;
+  // What is confirmed is what is seen: on another page, or in another bucket, it is not.
+  useEffect(() => {
+    if (isElsewhere && isAsking) close();
+  }, [isElsewhere, isAsking]);
   const start = async () => {
-    setOutcomes([]);
-    await breakAll(bucket.peek(), targets, reason.trim(), (more) =>
-      setOutcomes((before) => [...(before ?? []), ...more]),
-    );
+    setIsUnderWay(true);
+    const more = (some: Outcome[]) => setOutcomes((before) => [...before, ...some]);
+    const refusal = await breakAll(at.bucket, left, reason.trim(), more);
+    setIsUnderWay(false);
+    setRefused(refusal?.why);
     refresh();
-    onDone?.();
+    if (refusal) setLeft(refusal.left);
+    else onDone?.();
   };
   const isTakenBack = targets.every((target) => target.kind === 'assignment');
-  const verb = isTakenBack ? 'Take back' : 'Break';
-  const noun = isTakenBack ? 'assignment' : 'hold';
-  const many = targets.length === 1 ? `this ${noun}` : `${count(targets.length)} ${noun}s`;
-  if (outcomes) {
+  if (!isAsking) {
     return (
-      <Dialog title={isOver ? 'Result' : 'Under way'} onClose={close}>
+      <Dialog title={isUnderWay ? 'Under way' : 'Result'} onClose={close}>
         <Results outcomes={outcomes} all={targets.length} done={isTakenBack ? 'taken back' : 'broken'} />
         <footer>
           <button type="button" onClick={close}>
@@ -82,27 +92,19 @@ function Confirmation({ targets, onDone }: { targets: readonly Target[]; onDone:
       </Dialog>
     );
   }
+  const what = `${isTakenBack ? 'Take back' : 'Break'} ${many(left, isTakenBack ? 'assignment' : 'hold')}`;
   return (
-    <Dialog title={`${verb} ${many}?`} onClose={close}>
+    <Dialog title={`${what}?`} onClose={close}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void start();
+          const fault = faultOfReason(reason.trim());
+          setRefused(fault);
+          if (fault === undefined) void start();
         }}
       >
-        <ul class="targets">
-          {targets.slice(0, SHOWN).map((target) => (
-            <li key={target.fencingToken}>
-              <strong>
-                <Name name={target.name} />
-              </strong>
-              <span>
-                {words(target.kind)} of <Text text={target.holder} />, token <code>{target.fencingToken}</code>
-              </span>
-            </li>
-          ))}
-          {targets.length > SHOWN ? <li>and {count(targets.length - SHOWN)} more</li> : null}
-        </ul>
+        {outcomes.length > 0 ? <p>Done so far: {count(outcomes.length)}. These are left.</p> : null}
+        <Targets targets={left} bucket={at.bucket} />
         {isTakenBack ? (
           <p>The resources can be claimed again.</p>
         ) : (
@@ -111,20 +113,79 @@ function Confirmation({ targets, onDone }: { targets: readonly Target[]; onDone:
             successor.
           </p>
         )}
-        <label>
-          Reason (optional; kept in audit log and history)
-          <input value={reason} maxLength={256} onInput={(event) => setReason(event.currentTarget.value)} />
-        </label>
+        <Reason reason={reason} onReason={setReason} refused={refused} isTakenBack={isTakenBack} />
         <footer>
           <button type="button" class="quiet" onClick={close}>
             Cancel
           </button>
           <button type="submit" class="danger filled">
-            {verb} {many}
+            {what}
           </button>
         </footer>
       </form>
     </Dialog>
+  );
+}
+
+const many = (targets: readonly Target[], noun: string) =>
+  targets.length === 1 ? `this ${noun}` : `${count(targets.length)} ${noun}s`;
+
+const SHOWN = 8;
+
+function Targets({ targets, bucket }: { targets: readonly Target[]; bucket: string }) {
+  return (
+    <>
+      <p>
+        In the bucket <Name name={bucket} />:
+      </p>
+      <ul class="targets">
+        {targets.slice(0, SHOWN).map((target) => (
+          <li key={target.fencingToken}>
+            <strong>
+              <Name name={target.name} />
+            </strong>
+            <span>
+              {words(target.kind)} of <Text text={target.holder} />, token <code>{target.fencingToken}</code>
+            </span>
+          </li>
+        ))}
+        {targets.length > SHOWN ? <li>and {count(targets.length - SHOWN)} more</li> : null}
+      </ul>
+    </>
+  );
+}
+
+function Reason(props: {
+  reason: string;
+  onReason: (reason: string) => void;
+  /** Why it was not taken. */
+  refused: string | undefined;
+  isTakenBack: boolean;
+}) {
+  const { reason, onReason, refused, isTakenBack } = props;
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (refused !== undefined) input.current?.focus();
+  }, [refused]);
+  return (
+    <>
+      <label>
+        Reason
+        <input
+          ref={input}
+          value={reason}
+          aria-invalid={refused !== undefined}
+          aria-describedby="reason-words"
+          onInput={(event) => onReason(event.currentTarget.value)}
+        />
+      </label>
+      <p id="reason-words" class={refused === undefined ? 'soft' : 'notice'} role={refused ? 'alert' : undefined}>
+        {refused ??
+          (isTakenBack
+            ? 'It is kept in the audit log alone, and may be left out.'
+            : 'The holder, the audit log and the history get it. It may be left out, unless the server asks for one.')}
+      </p>
+    </>
   );
 }
 

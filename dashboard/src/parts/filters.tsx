@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { change, linkTo, place } from '../data/place';
+import { localTime } from '../logic/times';
 import { usePhone } from './phone';
 
 /** Filters that stand side by side. */
@@ -38,7 +39,8 @@ export function TextFilter(props: {
   isInstant?: boolean;
 }) {
   const { name, label, placeholder, check, isInstant } = props;
-  const given = place.value.params[name] ?? '';
+  const param = place.value.params[name] ?? '';
+  const given = isInstant ? localTime(param) : param;
   const [text, setText] = useState(given);
   const [isBad, setIsBad] = useState(false);
   useEffect(() => setText(given), [given]);

@@ -1,7 +1,6 @@
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import { access, useKey } from '../data/api';
-import { refresh } from '../data/live';
 import { toggleLive } from './bar';
 import { Dialog } from './dialog';
 
@@ -78,7 +77,6 @@ export function KeyDialog() {
           event.preventDefault();
           useKey(text.trim());
           setText('');
-          refresh();
         }}
       >
         {wanted.value === '' ? null : (

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
-import { isForced, words } from '../logic/causes';
-import { type Bar, extent, lanes } from '../logic/timeline';
-import { duration, exact } from '../logic/times';
+import { isForced } from '../logic/causes';
+import { type Bar, describe, extent, lanes } from '../logic/timeline';
+import { duration } from '../logic/times';
 import { Text } from './name';
 
 const WINDOWS: readonly (readonly [string, number])[] = [
@@ -61,7 +61,7 @@ export function Timeline({ bars, now }: { bars: readonly Bar[]; now: number }) {
                   <div
                     key={bar.key}
                     class={classOf(bar)}
-                    title={titleOf(bar, now)}
+                    title={describe(bar, now)}
                     style={{ left: `${part.left}%`, width: `${part.width}%` }}
                   />
                 ) : null;
@@ -93,16 +93,4 @@ function Axis({ from, to }: { from: number; to: number }) {
 
 function classOf({ what, end, to }: Bar): string {
   return `bar bar-${what}${end !== null && isForced(end) ? ' bar-forced' : ''}${to === null ? ' bar-open' : ''}`;
-}
-
-function titleOf(bar: Bar, now: number): string {
-  const { who, what, kind, token, from, to, end, reason } = bar;
-  const parts = [
-    `${who}: ${what === 'waits' ? 'waits' : words(kind)}${token === null ? '' : `, token ${token}`}`,
-    `from ${exact(new Date(from).toISOString())}`,
-    to === null ? `for ${duration(now - from)} until now` : `for ${duration(to - from)}`,
-    end === null ? '' : `end: ${words(end)}`,
-    reason ?? '',
-  ];
-  return parts.filter(Boolean).join('\n');
 }

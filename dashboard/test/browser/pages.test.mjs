@@ -7,11 +7,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import WebSocket from 'ws';
+import { connect } from '../../../clients/js/dist/lockhouse.js';
 import { launchChromium } from '../../../clients/js/test/support/chromium.mjs';
 import { until } from '../../../clients/js/test/support/cleanup.mjs';
 import { startServer } from '../../../clients/js/test/support/server.mjs';
 import { LOOKS, picture, violations, visit } from './visit.mjs';
-import { fill, hold, LABEL_OF_ANNA, ODD } from './world.mjs';
+import { FLEET, fill, hold, LABEL_OF_ANNA, ODD } from './world.mjs';
 
 const ALL = 100_000;
 
@@ -80,6 +82,32 @@ describe('the dashboard', () => {
     });
   }
 
+  // A stand-in answers for the fleet: tests/cluster has real ones, which show what the answer is.
+  for (const look of Object.keys(LOOKS)) {
+    test(`the nodes and slots of a fleet are shown, in ${look}, and axe finds nothing serious`, async (t) => {
+      const page = await visit(t, browser, server.url, look);
+      await page.route('**/v1/cluster', (route) => route.fulfill({ json: FLEET }));
+      await page.open('fleet');
+      await page.sees('4 nodes, 16 slots, 1 of them on the move');
+      assert.equal(await page.locator('.node.card').count(), 4);
+      assert.equal(await page.locator('.node.card.trouble').count(), 2);
+      const third = page.locator('.node.card', { hasText: 'node-3' });
+      await third.getByText('the database does not answer').waitFor();
+      await third.getByText('4.2 s ago').waitFor();
+      await page.locator('.node.card', { hasText: 'node-4\\u{202e}' }).getByText('unknown').waitFor();
+      const slots = page.locator('.slot');
+      assert.equal(await slots.count(), 16);
+      const owners = await slots.evaluateAll((all) =>
+        all.map((it) => /node-(\d|free)/.exec(it.className)[1]).join(' '),
+      );
+      assert.equal(owners, '0 0 0 0 0 0 1 1 1 1 1 2 2 2 3 free');
+      assert.equal(await page.locator('.slot.unsettled').count(), 2);
+      assert.equal(await slots.nth(14).getAttribute('title'), 'slot 14: node-4\\u{202e}, unknown, epoch 17');
+      await picture(page, `fleet-nodes-${look}`);
+      assert.deepEqual(await violations(page), []);
+    });
+  }
+
   test('names are text whatever they say', async (t) => {
     const page = await visit(t, browser, server.url);
     await page.open(`name?name=${encodeURIComponent(ODD.script)}`);
@@ -108,6 +136,18 @@ describe('the dashboard', () => {
     await page.getByText('surrogate').first().click();
     await page.locator('h1', { hasText: 'surrogate' }).waitFor();
     await page.sees('oddities');
+  });
+
+  test('the name of a bucket, and what a tooltip says, are as plain as names', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const odd = connect(`${server.url}?bucket=${encodeURIComponent('odd\u202e')}`, { clientId: 'x\u202ey', WebSocket });
+    t.after(() => odd.close());
+    await hold(odd, 'n');
+    await page.open(`name?bucket=${encodeURIComponent('odd\u202e')}&name=n`);
+    await page.locator('.lanes .bar').waitFor();
+    assert.match(await page.locator('.lanes .bar').getAttribute('title'), /^x\\u\{202e\}y: Web Lock/);
+    assert.match(await page.title(), /· odd\\u\{202e\} ·/);
+    assert.equal(await page.getByLabel('Bucket').locator('option:checked').textContent(), 'odd\\u{202e}');
   });
 
   test('the first view is small, and its files are kept by the browser', async (t) => {
@@ -219,6 +259,63 @@ describe('the dashboard', () => {
     assert.deepEqual(await violations(page), []);
   });
 
+  test('a loss leads to just what it counts', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await page.open('');
+    const lost = page.locator('section', { has: page.getByRole('heading', { name: /^Lost/ }) });
+    const stolen = lost.getByRole('row', { name: /^stolen/ });
+    const figure = Number((await stolen.locator('.number').textContent()).replaceAll(',', ''));
+    await stolen.getByRole('link').click();
+    await page.sees(`${figure} end${figure === 1 ? '' : 's'} on page 1`);
+    assert.notEqual(await page.getByLabel('From', { exact: true }).inputValue(), '');
+    await page.goBack();
+    await lost.getByRole('row', { name: /^ttl/ }).getByRole('link', { name: 'claim' }).click();
+    await page.sees('guest 98');
+    const { searchParams } = new URL(page.url());
+    assert.deepEqual([searchParams.get('end'), searchParams.get('kind')], ['expired', 'claim']);
+  });
+
+  test('a name with more holders than one answer has shows the request behind them', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const crowd = world.client('crowd');
+    await Promise.all(Array.from({ length: 1100 }, () => hold(crowd, 'crowded', { mode: 'shared' })));
+    world
+      .client('last writer')
+      .locks.request('crowded', () => {})
+      .catch(() => {});
+    await page.open('name?name=crowded');
+    await page.sees('more than 1,000 holders');
+    await page.sees('1 request waits');
+    await page.locator('.queue').getByText('last writer').waitFor();
+    await crowd.close();
+  });
+
+  test('a name whose ends lie further back than one answer looks is not said to be unknown', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await page.open('name?name=never');
+    await page.sees('No lock of this name is known');
+    await page.sees('nothing yet');
+    // As of a server that has looked at as many ends as it does at once.
+    await page.route('**/history?*', (route) => route.fulfill({ json: { entries: [], next: '00' } }));
+    await page.open('name?name=never');
+    await page.sees('nothing among the latest ends');
+    assert.equal(await page.getByText('No lock of this name is known').count(), 0);
+    await page.getByRole('link', { name: 'look further back' }).click();
+    assert.equal(new URL(page.url()).pathname, '/dashboard/history');
+  });
+
+  test('a client that waits for its own agents, or for itself, is on no cycle', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await page.open('waits');
+    await page.sees('2 cycles');
+    await page.locator('.graph .edge', { hasText: 'alike' }).first().waitFor();
+    assert.equal(await page.locator('.graph .edge.cyclic').count(), 5);
+    assert.equal(await page.locator('.graph .node.cyclic').count(), 5);
+    await page.getByRole('button', { name: 'Cycles alone' }).click();
+    await page.locator('.graph .edge', { hasText: 'alike' }).first().waitFor({ state: 'detached' });
+    assert.equal(await page.locator('.graph .edge').count(), 5);
+  });
+
   test('what happens shows by itself, until it is paused', async (t) => {
     const page = await visit(t, browser, server.url);
     const client = world.client('lively');
@@ -291,6 +388,58 @@ describe('the dashboard', () => {
     assert.deepEqual(calls, [60, 60, 10]);
     await page.keyboard.press('Escape');
     await page.sees('Nothing matches');
+  });
+
+  test('assignments are not chosen among holds, and are taken back in their own words', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const { claims } = world.client('clerk');
+    await claims.claim('desk/1', { claimant: 'visitor', ttlMs: 600_000 });
+    for (const number of [2, 3]) {
+      const claim = await claims.claim(`desk/${number}`, { claimant: 'visitor', ttlMs: 600_000 });
+      await claim.finalize();
+    }
+    await page.open('locks?prefix=desk%2F');
+    await page.sees('3 locks on page 1');
+    await page.getByLabel('Choose all on this page').check();
+    await page.sees('1 chosen');
+    assert.equal(await page.getByRole('checkbox', { name: 'Choose', exact: true }).count(), 1);
+    await page.getByRole('button', { name: 'Break…' }).first().click();
+    await page.getByRole('dialog', { name: 'Break this hold?' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.open('assignments?prefix=desk%2F');
+    await page.sees('2 assignments on page 1');
+    await page.getByLabel('Choose all on this page').check();
+    await page.locator('.bulk').getByRole('button', { name: 'Take back…' }).click();
+    await page.getByRole('button', { name: 'Take back 2 assignments' }).click();
+    await page.getByRole('dialog').getByText('2 taken back').waitFor();
+  });
+
+  test('a break is of the bucket whose hold was shown, whatever the address is then', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const holders = ['staging', 'prod'].map((bucket) =>
+      connect(`${server.url}?bucket=${bucket}`, { clientId: `holder in ${bucket}`, WebSocket }),
+    );
+    t.after(() => Promise.all(holders.map((it) => it.close())));
+    for (const holder of holders) await hold(holder, 'twin');
+    await page.open('name?bucket=staging&name=twin');
+    await page.sees('holder in staging');
+    await page.getByLabel('Bucket').selectOption('prod');
+    await page.getByRole('link', { name: 'twin' }).click();
+    await page.sees('holder in prod');
+    await page.getByRole('button', { name: 'Break…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Break this hold?' });
+    await dialog.getByText('In the bucket prod').waitFor();
+    await page.goBack();
+    await dialog.waitFor({ state: 'detached' });
+    await page.goForward();
+    const asked = page.waitForRequest(/\/locks\/break$/);
+    await page.getByRole('button', { name: 'Break…' }).click();
+    await dialog.getByRole('button', { name: 'Break this hold' }).click();
+    assert.match((await asked).url(), /\/buckets\/prod\/locks\/break$/);
+    await page.getByRole('dialog').getByText('1 broken').waitFor();
+    await page.keyboard.press('Escape');
+    await page.open('name?bucket=staging&name=twin');
+    await page.sees('holder in staging');
   });
 
   test('the switch of colours holds over a reload', async (t) => {

@@ -17,6 +17,27 @@ export const ODD = {
 
 export const LABEL_OF_ANNA = 'Anna, customer care';
 
+/** What a node of a fleet answers to `/v1/cluster`, with a node in each condition. */
+export const FLEET = {
+  node: 'node-1',
+  moving: 1,
+  nodes: [
+    { node: 'node-1', address: 'http://10.0.0.1:7420', owns: 6, version: '0.1.0', phase: 'member', slots: {} },
+    { node: 'node-2', address: 'http://10.0.0.2:7420', owns: 5, version: '0.1.0', phase: 'leaving', slots: {} },
+    {
+      ...{ node: 'node-3', address: 'http://10.0.0.3:7420', owns: 3, version: '0.1.0', phase: 'member', slots: {} },
+      ...{ notReady: 'the database does not answer', unconfirmedMs: 4200 },
+    },
+    { node: 'node-4\u202e', address: 'http://10.0.0.4:7420', owns: 1, unreachable: 'it does not answer in 1 s' },
+  ],
+  slots: Array.from({ length: 16 }, (_, slot) => ({
+    slot,
+    node: [...'1111112222233344'].map((digit) => (digit === '4' ? 'node-4\u202e' : `node-${digit}`)).at(slot),
+    epoch: 3 + slot,
+    state: slot === 0 ? 'opening' : slot === 14 ? 'unknown' : 'serving',
+  })).map((it) => (it.slot === 15 ? { ...it, node: null, state: 'free' } : it)),
+};
+
 /** So many locks there are besides. */
 const RECORDS_OF_IMPORTER = 19_980;
 const HELD_ALONE = 80_040;
@@ -35,6 +56,7 @@ export async function fill(url, { bulk = true } = {}) {
   if (bulk) await fillMany(client('loader'));
   await fillQueues(client);
   await fillCycles(client);
+  await fillAlike(client);
   await fillOwners(client('office'), bulk);
   await fillClaims(client('box office').claims);
   const odd = client('oddities');
@@ -78,6 +100,16 @@ async function fillQueues(client) {
   for (const who of ['reader-1', 'reader-2', 'reader-3']) await hold(client(who), 'catalogue', { mode: 'shared' });
   wait(client('writer'), 'catalogue');
   wait(client('reader-4'), 'catalogue', { mode: 'shared' });
+}
+
+/** Programs that share a client id, and one that waits for what it holds itself: no cycles. */
+async function fillAlike(client) {
+  const [first, ...others] = Array.from({ length: 4 }, () => client('pod'));
+  await hold(first, 'alike');
+  for (const other of others) wait(other, 'alike');
+  const own = client('own');
+  await hold(own, 'own/1');
+  wait(own, 'own/1');
 }
 
 /** Two that wait for each other, and three in a ring. */

@@ -5,10 +5,11 @@ import { describe, test } from 'node:test';
 import { load } from './support.mjs';
 
 const { rates, withSample, sum } = await load('logic/rates.ts');
-const { duration, readDuration, ticking } = await load('logic/times.ts');
+const { duration, localTime, readDuration, ticking } = await load('logic/times.ts');
 const { EventReader } = await load('logic/sse.ts');
-const { bars, extent, lanes, withEvent } = await load('logic/timeline.ts');
+const { bars, describe: describeBar, extent, lanes, withEvent } = await load('logic/timeline.ts');
 const { portions } = await load('logic/portions.ts');
+const { atLeast, endsOfLoss, sayQueue } = await load('logic/causes.ts');
 
 const sample = (at, granted, since = 's') => ({ at, since, held: 0, waiting: 0, granted, refused: 0, lost: 0 });
 
@@ -183,6 +184,40 @@ describe('bars over time', () => {
     assert.deepEqual(extent({ from: 90, to: null }, 0, 100), { left: 90, width: 10 });
     assert.equal(extent({ from: 0, to: 10 }, 20, 30), undefined);
   });
+});
+
+test('a loss leads to the ends of the holds that it counts, or nowhere', () => {
+  assert.deepEqual(endsOfLoss('stolen'), [{ end: 'stolen' }]);
+  // Locks of silent owners, and claims: not the owners, which end as `expired`, too.
+  assert.deepEqual(endsOfLoss('ttl'), [
+    { end: 'ownerExpired', kind: 'offline' },
+    { end: 'expired', kind: 'claim' },
+  ]);
+  assert.deepEqual(endsOfLoss('max_life'), [{ end: 'ownerOverdue', kind: 'offline' }]);
+  for (const cause of ['lease', 'a later cause']) assert.deepEqual(endsOfLoss(cause), []);
+});
+
+test('an instant of an address is shown in the field for local times', () => {
+  const shown = localTime('2026-11-20T12:00:07.250Z');
+  assert.match(shown, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/);
+  assert.equal(new Date(shown).toISOString(), '2026-11-20T12:00:07.000Z');
+  assert.deepEqual([localTime(shown), localTime(''), localTime('soon')], [shown, '', 'soon']);
+});
+
+test('a bar in words has what turns the direction of text written out', () => {
+  const bar = { who: 'a\u202eb', what: 'held', kind: 'web', token: 7, from: 0, to: 1500, end: 'broken' };
+  const lines = describeBar({ ...bar, reason: 'it\u202e hangs\n' }, 2000).split('\n');
+  assert.equal(lines[0], 'a\\u{202e}b: Web Lock, token 7');
+  assert.deepEqual(lines.slice(2), ['for 1.5 s', 'end: broken', 'it\\u{202e} hangs\\u{a}']);
+  assert.match(describeBar({ ...bar, to: null, end: null, reason: null }, 2000), /for 2.0 s until now$/);
+});
+
+test('what is not wholly known is not said to be all', () => {
+  assert.deepEqual([atLeast(1000, false), atLeast(1000, true)], ['1,000', 'more than 1,000']);
+  assert.deepEqual(
+    [sayQueue(0, false), sayQueue(1, false), sayQueue(30, false), sayQueue(1000, true)],
+    ['nothing waits', '1 request waits', '30 requests wait', 'more than 1,000 requests wait'],
+  );
 });
 
 test('portions are of at most that size, and have everything once', () => {

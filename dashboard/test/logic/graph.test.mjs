@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { load } from './support.mjs';
 
-const { cyclic, folded, parts, reduced } = await load('logic/graph.ts');
+const { distinct, folded, parts, reduced, steps } = await load('logic/graph.ts');
 const { layout } = await load('logic/layers.ts');
 
 const SIZES = { nodeWidth: 100, nodeHeight: 40, columnGap: 60, rowGap: 10, partGap: 30 };
@@ -21,27 +21,37 @@ const graph = (text, name = 'n') => {
 /** Edges as they were written. */
 const said = (edges) => [...edges].map(({ from, to }) => `${from}>${to}`).join(' ');
 
-describe('cycles', () => {
-  for (const [text, expected] of [
-    ['a>b b>c', ''],
-    ['a>b b>a c>a', 'a>b b>a'],
-    ['a>a b>a', 'a>a'],
-    ['a>b b>c c>a c>d d>e e>d f>a', 'a>b b>c c>a d>e e>d'],
-    ['x>a a>b b>c c>b a>c', 'b>c c>b'],
-  ]) {
-    test(`of ${text} are ${expected || 'none'}`, () => {
-      const { nodes, edges } = graph(text);
-      assert.equal(said(cyclic(nodes, edges)), expected);
-      assert.equal(said(cyclic([...nodes].reverse(), edges)), expected);
-    });
-  }
+describe('the steps of cycles', () => {
+  /** The names of the edges of each step. */
+  const named = (cycles, edges) => steps(cycles, edges).map((cycle) => cycle.map((edge) => edge?.name));
 
-  test('of a long chain are found without a deep stack', () => {
-    const nodes = Array.from({ length: 20_000 }, (_, index) => String(index));
-    const edges = nodes.map((from, index) => ({ from, to: nodes[(index + 1) % nodes.length], name: 'n' }));
-    assert.equal(cyclic(nodes, edges).size, nodes.length);
-    assert.equal(cyclic(nodes, edges.slice(1)).size, 0);
+  test('are the edges from each node to the next', () => {
+    const edges = [...graph('a>b', 'one').edges, ...graph('b>a', 'two').edges, ...graph('c>a b>c', 'n').edges];
+    assert.deepEqual(named([['a', 'b']], edges), [['one', 'two']]);
+    assert.deepEqual(named([], edges), []);
   });
+
+  test('are none where a node only waits for itself', () => {
+    assert.deepEqual(steps([], graph('a>a b>a a>b').edges), []);
+  });
+
+  test('of agents that are one node are an edge each, those that come first', () => {
+    const edges = ['one', 'two', 'report', 'report'].flatMap((name) => graph('x>x', name).edges);
+    assert.deepEqual(named([['x', 'x']], edges), [['one', 'two']]);
+    assert.deepEqual(named([['x', 'x'], ['x']], edges), [['one', 'two'], ['report']]);
+  });
+
+  test('may be missing where the answer is cut', () => {
+    assert.deepEqual(named([['a', 'b', 'c']], graph('a>b').edges), [['n', undefined, undefined]]);
+  });
+});
+
+test('edges between the same nodes by one name are drawn once', () => {
+  const edges = [...graph('x>x x>x y>x', 'report').edges, ...graph('x>x', 'other').edges];
+  assert.deepEqual(
+    distinct(edges).map(({ from, to, name }) => `${from}>${to} ${name}`),
+    ['x>x report', 'y>x report', 'x>x other'],
+  );
 });
 
 describe('what follows from other edges', () => {

@@ -13,6 +13,17 @@ function show(text, isFree) {
   again.toggleAttribute('aria-disabled', !isFree);
 }
 
-const events = new EventSource(watch);
-events.addEventListener('taken', ({ data }) => show(data, false));
-events.addEventListener('free', ({ data }) => show(data, true));
+// A browser has six connections for all pages of a site: one that nobody sees gives its own back.
+let events;
+
+function follow() {
+  events?.close();
+  events = undefined;
+  if (document.hidden) return;
+  events = new EventSource(watch);
+  events.addEventListener('taken', ({ data }) => show(data, false));
+  events.addEventListener('free', ({ data }) => show(data, true));
+}
+
+document.addEventListener('visibilitychange', follow);
+follow();

@@ -132,6 +132,14 @@ impl Trouble {
         self
     }
 
+    /// The id of the customer that others have, if it is a single one.
+    fn only_taken(&self) -> Option<String> {
+        let [first, others @ ..] = self.taken() else { return None };
+        let is_single = others.iter().all(|other| other.name == first.name);
+        let name = first.name.as_name().display();
+        Some(name.strip_prefix("customer/")?.to_owned()).filter(|_| is_single)
+    }
+
     /// The users in the way.
     pub(crate) fn taken(&self) -> &[Taken] {
         match self {
@@ -234,7 +242,7 @@ struct TroublePage {
     again: Option<String>,
     /// To look at the customer without having it.
     look: Option<String>,
-    /// Where a page learns when the customer is free.
+    /// Where a page learns when the customer in the way is free.
     watch: Option<String>,
 }
 
@@ -272,8 +280,7 @@ fn of(trouble: Trouble, frame: Frame, again: Option<String>) -> Response {
     let customer = again.as_deref().and_then(|path| path.strip_prefix("/customers/"));
     let customer = customer.and_then(|rest| rest.split(['/', '?']).next());
     let look = customer.filter(|_| is_passing).map(|id| format!("/customers/{id}"));
-    let is_taken = matches!(trouble, Trouble::Taken(_));
-    let watch = look.as_ref().filter(|_| is_taken).map(|look| format!("{look}/free"));
+    let watch = customer.and(trouble.only_taken()).map(|id| format!("/customers/{id}/free"));
     let again = again.filter(|_| is_passing);
     page(trouble.status(), &TroublePage { frame, trouble, again, look, watch })
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use lockhouse::core::{Discipline, EventKind};
 use lockhouse::store::{CommitOutcome, HistoryEnd, HistoryFilter, Write};
 use lockhouse::{
-    Bucket, BucketKey, EventBounds, EventFilter, EventItem, Events, EventsFrom, MemoryBudget, Options,
+    Bucket, BucketKey, EventBounds, EventFilter, EventItem, Events, EventsFrom, MemoryBudget, NameBuf,
+    Options,
 };
 
 use crate::gate::{Gate, poll, record, settle};
@@ -83,6 +84,30 @@ async fn what_will_never_be_durable_is_sent_to_no_reader_and_the_stream_ends() {
     gate.open();
     assert!(lock.await.is_err());
     assert_eq!(now(&mut events).await, ["over"]);
+}
+
+#[tokio::test]
+async fn a_reader_is_told_of_the_end_whatever_its_filter_leaves_of_what_came_before() {
+    let gate = Gate::new();
+    let house = gate.house_with(Options::new().events(EventBounds::DEFAULT)).await;
+    let bucket = house.bucket("default");
+    let agent = bucket.agent("web").unwrap();
+    let filter = EventFilter { name: Some(NameBuf::new("a").unwrap()), ..EventFilter::default() };
+    let mut events = bucket.events(EventsFrom::Now, filter);
+    {
+        let mut next = Box::pin(events.next());
+        assert!(poll(&mut next).await.is_pending());
+        // More than one look finds, what the filter leaves out, and the end: the reader is woken once.
+        for _ in 0..32 {
+            drop(agent.locks().request("a").await.unwrap());
+        }
+        drop(agent.locks().request("b").await.unwrap());
+        house.close().await;
+        assert!(matches!(next.await, Some(Ok(EventItem::Event(_)))));
+    }
+    let rest = now(&mut events).await;
+    assert_eq!((rest.len(), rest.last().map(String::as_str)), (64, Some("over")));
+    events.over().await;
 }
 
 #[tokio::test]

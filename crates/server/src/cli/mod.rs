@@ -130,7 +130,53 @@ fn finish(command: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode 
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+
+    /// The lines of the commands that a page of the dashboard teaches: of the texts in each `command=`.
+    fn taught(page: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        for given in page.split("command=").skip(1) {
+            // A value ends where its line or its tag does; no command has a `>`.
+            let value = given.split(['\n', '>']).next().unwrap_or_default();
+            let quotes = if value.starts_with('{') { ['\'', '`'] } else { ['"', '"'] };
+            // What stands between quotes is every second piece.
+            let texts = value.split(quotes).skip(1).step_by(2);
+            lines.extend(texts.flat_map(|text| text.split("\\n")).map(str::to_owned));
+        }
+        lines.retain(|line| !line.is_empty());
+        lines
+    }
+
+    #[test]
+    fn every_command_that_the_dashboard_teaches_is_one() {
+        let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dashboard/src/pages");
+        let mut checked = 0;
+        for page in fs::read_dir(pages).unwrap() {
+            let path = page.unwrap().path();
+            for line in taught(&fs::read_to_string(&path).unwrap()) {
+                // Of `export $(COMMAND)`, which keeps what the command prints, the command is looked at.
+                let inner = line.strip_prefix("export $(").and_then(|rest| rest.strip_suffix(')'));
+                // A name that the page puts in is one word.
+                let command = inner.unwrap_or(&line).replace("${word}", "word");
+                let place = path.display();
+                if command.starts_with("cargo xtask ") {
+                    continue;
+                }
+                assert!(command.starts_with("lockhouse "), "{place}: {line:?} is no command of lockhouse");
+                assert!(
+                    !command.contains(['\'', '"', '\\', '$']),
+                    "{place}: {line:?} is not split at blanks alone"
+                );
+                let parsed = command_line().try_get_matches_from(command.split_whitespace());
+                assert!(parsed.is_ok(), "{place}: {line:?}: {}", parsed.unwrap_err());
+                checked += 1;
+            }
+        }
+        assert!(checked >= 11, "only {checked} commands are found");
+    }
 
     #[test]
     fn the_help_of_every_command_has_its_exit_codes() {

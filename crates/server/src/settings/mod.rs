@@ -26,7 +26,6 @@ mod tree;
 pub use self::key::Key;
 pub use self::keys::keys;
 pub use self::problem::SettingsProblem;
-pub use self::sections::{BreakReason, Settings};
 pub(crate) use self::sections::auth::Permission;
 pub use self::sections::cluster::{ClusterSettings, NoNodeUrl, NodeUrl};
 pub use self::sections::history::HistorySettings;
@@ -38,6 +37,7 @@ pub use self::sections::origin::{InvalidOrigin, Origin};
 pub use self::sections::store::{NoStore, PostgresUrl, StoreChoice};
 pub use self::sections::text::parse_duration;
 pub use self::sections::tls::{ClientAuth, TlsSettings};
+pub use self::sections::{BreakReason, Settings};
 #[cfg(test)]
 pub(crate) use self::sources::read_section;
 pub use self::sources::{FlagValue, LoadedSettings, Sources};

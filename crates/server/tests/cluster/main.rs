@@ -5,6 +5,7 @@
 mod bad_input;
 #[path = "../certificates/mod.rs"]
 mod certificates;
+mod events;
 #[path = "../exposition/mod.rs"]
 mod exposition;
 mod fleet;
@@ -16,5 +17,7 @@ mod relay;
 #[path = "../running/mod.rs"]
 mod running;
 mod stale;
+#[path = "../events/stream.rs"]
+mod stream;
 mod tls;
 mod views;

@@ -47,7 +47,8 @@ async fn web_locks_and_stored_holds_come_in_the_order_of_their_ends_and_each_onc
     assert_eq!(web, expected.iter().filter(|it| it.starts_with("web")).cloned().collect::<Vec<_>>());
     assert_eq!(all(&url, "&kind=claim").await.len(), 4);
     // Ends of one tick of the clock may come in any order.
-    (expected.sort(), found.sort());
+    expected.sort();
+    found.sort();
     assert_eq!(found, expected);
 
     // What happens while pages are read is on none of them, or on the first.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
+#[path = "../exposition/mod.rs"]
+mod exposition;
 mod history;
 #[path = "../running/mod.rs"]
 mod running;

@@ -1,12 +1,16 @@
 //! Streams: what they say, where they go on, and when they end.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use serde_json::{Value, json};
 use traces::Kind;
 
+use crate::exposition::Exposition;
 use crate::running::{Running, lockhouse, run};
 use crate::stream::Stream;
 
@@ -189,4 +193,58 @@ async fn nothing_is_sent_where_nothing_is_kept() {
     let history = Client::new().get(format!("{url}/v1/buckets/default/history")).send().await.unwrap();
     let history: Value = serde_json::from_str(&history.text().await.unwrap()).unwrap();
     assert_eq!(history, json!({"entries": [], "next": null}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_has_a_bounded_number_of_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("f.toml"), "[limits]\nconnections_per_address = 2000\n").unwrap();
+    let server = Running::start(folder.path(), &["--config", "f.toml"]);
+    let client = Client::new();
+    let open =
+        async || client.get(format!("{}/v1/buckets/default/events", url(&server))).send().await.unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..512 {
+        streams.push(open().await.error_for_status().unwrap());
+    }
+    let refused = open().await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"1".parse().unwrap()));
+    let refused: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
+    assert_eq!(refused["code"], "quota_exceeded");
+    streams.pop();
+    // The place is free once the server has seen the end.
+    let begun = Instant::now();
+    while open().await.status() != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_takes_nothing_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("f.toml"), "[limits]\nwrite_timeout = \"500ms\"\n").unwrap();
+    let server = Running::start(folder.path(), &["--config", "f.toml"]);
+    let url = url(&server);
+    let mut reader = TcpStream::connect(server.address).unwrap();
+    write!(reader, "GET /v1/buckets/default/events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let cut_off = async || {
+        let metrics = Exposition::of(&format!("{url}/metrics")).await;
+        metrics.value("lockhouse_limit_refusals_total{reason=\"write_timeout\"}")
+    };
+    assert_eq!(cut_off().await, 0.0);
+    let name = "n".repeat(4000);
+    let begun = Instant::now();
+    while cut_off().await == 0.0 {
+        for _ in 0..50 {
+            post(&url, "claims", json!({"resource": name, "claimant": "Anna"})).await;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is cut off");
+    }
+    // What was sent is still there, and then the end comes: an end in the middle, or a reset.
+    reader.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut rest = Vec::new();
+    match reader.read_to_end(&mut rest) {
+        Ok(_) => assert!(!rest.ends_with(b"0\r\n\r\n"), "the stream has ended in order"),
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}"),
+    }
 }

@@ -164,6 +164,12 @@ impl Api {
     }
 
     /// `renew`, `release` or `finalize`.
+    /// An answer that goes on, with its status 200.
+    pub(crate) async fn stream(&self, path: &str) -> reqwest::Response {
+        let url = format!("{}/v1/buckets/default/{path}", self.server.url());
+        self.client.get(url).send().await.unwrap().error_for_status().unwrap()
+    }
+
     pub(crate) async fn with_token(&self, what: &str, resource: &str, token: &str) -> Answer {
         self.post(&format!("claims/{what}"), json!({"resource": resource, "token": token})).await
     }

@@ -314,9 +314,8 @@ async fn a_server_whose_settings_ask_for_a_reason_breaks_nothing_without_one() {
     let api = Api::over(ServerProcess::with_options("10s", &["--config", file.to_str().unwrap()]));
     let anna = api.owner("Anna").await;
     let token = api.lock(&anna, "42", "write").await.body["locks"][0]["fencingToken"].clone();
-    let body = |reason: Value| {
-        json!({"holds": [{"name": "customer/42", "fencingToken": token}], "reason": reason})
-    };
+    let body =
+        |reason: Value| json!({"holds": [{"name": "customer/42", "fencingToken": token}], "reason": reason});
     for none in [Value::Null, json!(""), json!(" \t")] {
         let refused = api.post("locks/break", body(none)).await;
         assert_eq!((refused.outcome(), &refused.body["field"]), ((422, "invalid"), &json!("reason")));

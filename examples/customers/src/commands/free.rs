@@ -3,38 +3,47 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
+use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::StreamExt;
-use lockhouse::core::EventKind;
-use lockhouse::{EventFilter, EventItem, EventsFrom, FencingToken};
+use lockhouse::core::{EventKind, OwnerId};
+use lockhouse::implicit::WebSession;
+use lockhouse::{EventFilter, EventItem, EventsFrom, FencingToken, HolderKind};
 
 use crate::App;
 use crate::customer::customers;
 use crate::when::When;
 
-/// Those who have it, by their fencing tokens.
-#[derive(Debug, Default)]
-struct Holders(BTreeMap<FencingToken, (String, When)>);
+/// The others who have it, by their fencing tokens.
+#[derive(Debug)]
+struct Holders {
+    /// The owner of the session that looks: what it has itself is in nobody's way.
+    me: Option<OwnerId>,
+    others: BTreeMap<FencingToken, (String, When)>,
+}
 
 impl Holders {
     fn follow(&mut self, item: EventItem) {
         match item {
             EventItem::State(_, state) => {
-                let held = state.held.into_iter();
+                let held = state.held.into_iter().filter(|lock| match lock.kind {
+                    HolderKind::Offline(owner) => self.me != Some(owner),
+                    _ => true,
+                });
                 let held = held.filter_map(|lock| {
                     let token = lock.fencing_token()?;
                     Some((token, (lock.client_id, When::of(lock.since))))
                 });
-                self.0 = held.collect();
+                self.others = held.collect();
             }
             EventItem::Event(event) => match (event.kind, event.fencing_token) {
-                (EventKind::Granted, Some(token)) => {
-                    self.0.insert(token, (event.client_id.into(), When::of(event.at)));
+                (EventKind::Granted, Some(token)) if event.owner.is_none() || event.owner != self.me => {
+                    self.others.insert(token, (event.client_id.into(), When::of(event.at)));
                 }
-                (EventKind::Ended(_), Some(token)) => _ = self.0.remove(&token),
+                (EventKind::Ended(_), Some(token)) => _ = self.others.remove(&token),
                 _ => {}
             },
             // The state comes next.
@@ -43,7 +52,7 @@ impl Holders {
     }
 
     fn message(&self) -> Event {
-        match self.0.values().next() {
+        match self.others.values().next() {
             Some((user, since)) => {
                 Event::default().event("taken").data(format!("{user} has it since {}.", since.clock))
             }
@@ -53,11 +62,16 @@ impl Holders {
 }
 
 /// A stream of server-sent events: `taken` with the user, or `free`.
-pub(crate) async fn free(State(app): State<App>, Path(id): Path<i64>) -> impl IntoResponse {
+pub(crate) async fn free(
+    State(app): State<App>,
+    Extension(session): Extension<Option<WebSession>>,
+    Path(id): Path<i64>,
+) -> impl IntoResponse {
     let name = Some(customers().record(id).name().to_buf());
     let filter = EventFilter { name, ..EventFilter::default() };
     let events = app.bucket().events(EventsFrom::State, filter).into_stream();
-    let messages = events.scan(Holders::default(), |holders, item| {
+    let me = session.map(|session| session.owner().id());
+    let messages = events.scan(Holders { me, others: BTreeMap::new() }, |holders, item| {
         // A state that cannot be read at the moment is read again with the next connection.
         let message = item.ok().map(|item| {
             holders.follow(item);

@@ -11,7 +11,7 @@ async fn a_user_who_was_refused_learns_who_has_it_and_when_it_is_free() {
     ada.get("/customers/1/edit").await;
     let refused = bob.get("/customers/1/edit").await;
     assert!(refused.text.contains("data-watch=\"/customers/1/free\""), "{}", refused.text);
-    let mut watched = office.watch(1).await;
+    let mut watched = office.watch(&bob, 1).await;
     let mut next =
         async || watched.next().await.map(|piece| String::from_utf8(piece.unwrap().to_vec()).unwrap());
     let taken = next().await.unwrap();
@@ -20,10 +20,27 @@ async fn a_user_who_was_refused_learns_who_has_it_and_when_it_is_free() {
     bob.get("/customers/2/edit").await;
     ada.post("/customers/1/done", &[]).await;
     assert_eq!(next().await.unwrap(), "event: free\ndata: It is free now.\n\n");
-    bob.get("/customers/1/edit").await;
-    assert!(next().await.unwrap().contains("Bob has it since "));
+    let mut cleo = office.browser("Cleo").await;
+    cleo.get("/customers/1/edit").await;
+    assert!(next().await.unwrap().contains("Cleo has it since "));
     office.app.stop();
     assert_eq!(next().await, None);
+}
+
+#[tokio::test]
+async fn what_a_user_has_is_in_nobodys_way_but_that_of_others() {
+    let office = Office::open().await;
+    let (mut ada, mut bob) = (office.browser("Ada").await, office.browser("Bob").await);
+    for browser in [&mut ada, &mut bob] {
+        assert_eq!(browser.get("/customers/1/call").await.status, 200);
+    }
+    assert_eq!(ada.get("/customers/1/edit").await.status, 423);
+    let mut watched = office.watch(&ada, 1).await;
+    let mut next =
+        async || watched.next().await.map(|piece| String::from_utf8(piece.unwrap().to_vec()).unwrap());
+    assert!(next().await.unwrap().contains("Bob has it since "));
+    bob.post("/customers/1/done", &[]).await;
+    assert_eq!(next().await.unwrap(), "event: free\ndata: It is free now.\n\n");
 }
 
 #[tokio::test]

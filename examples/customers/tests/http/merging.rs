@@ -11,6 +11,7 @@ async fn a_merge_whose_second_customer_is_taken_frees_the_first() {
     let refused = ada.get("/customers/1/merge?with=2").await;
     assert_eq!(refused.status, 423);
     refused.says("Bob is editing Brightwater Bookshop since ");
+    assert!(refused.text.contains("data-watch=\"/customers/2/free\""), "{}", refused.text);
     // And the business transaction before goes on as if nothing had been.
     assert_eq!(office.held().await, ["Ada writes customer/5", "Bob writes customer/2"]);
     assert_eq!(bob.get("/customers/1/edit").await.status, 200);

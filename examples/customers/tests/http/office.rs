@@ -66,9 +66,13 @@ impl Office {
         browser
     }
 
-    /// What is told of a customer, one event after the other.
-    pub(crate) async fn watch(&self, id: i64) -> BodyDataStream {
-        let request = Request::get(format!("/customers/{id}/free")).body(Body::empty()).unwrap();
+    /// What is told of a customer to that browser, one event after the other.
+    pub(crate) async fn watch(&self, browser: &Browser, id: i64) -> BodyDataStream {
+        let mut request = Request::get(format!("/customers/{id}/free"));
+        if let Some(cookie) = &browser.cookie {
+            request = request.header(header::COOKIE, cookie);
+        }
+        let request = request.body(Body::empty()).unwrap();
         let answer = self.router.clone().oneshot(request).await.unwrap();
         assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/event-stream");
         answer.into_body().into_data_stream()

@@ -82,7 +82,7 @@ pub struct BucketEvent {
 #[derive(Debug)]
 pub(crate) struct EventLog {
     kept: Mutex<KeptEvents>,
-    /// The number of the last event, for those who wait for more. Closed with the bucket.
+    /// The number of the last event, for those who wait for more; [`OVER`](EventLog::OVER) at the end.
     last: watch::Sender<u64>,
 }
 
@@ -120,6 +120,9 @@ const KEPT_UNUSED: usize = 256;
 const LOOKED_AT: usize = 512;
 
 impl EventLog {
+    /// In place of the number of the last event, once no event will come any more.
+    pub(crate) const OVER: u64 = u64::MAX;
+
     pub(crate) fn new(bounds: EventBounds, memory: Option<MemoryReservation>) -> Self {
         // Keys of the standard library are random: no two lives of a bucket have one epoch.
         let epoch = RandomState::new().hash_one(0);
@@ -144,14 +147,19 @@ impl EventLog {
     /// Wakes the readers.
     pub(crate) fn wake(&self) {
         if self.last.receiver_count() > 0 {
-            self.last.send_replace(self.kept.lock().last);
+            let number = self.kept.lock().last;
+            self.last.send_if_modified(|last| {
+                let is_more = *last < number;
+                *last = (*last).max(number);
+                is_more
+            });
         }
     }
 
     /// No event will come any more.
     pub(crate) fn end(&self) {
         self.kept.lock().is_over = true;
-        self.last.send_replace(u64::MAX);
+        self.last.send_replace(Self::OVER);
     }
 
     /// Whether nothing has happened yet, or the bucket has ended.
@@ -180,8 +188,8 @@ impl EventLog {
         EventPosition { epoch: kept.epoch, number: kept.last }
     }
 
-    /// The next events after that place, at most so many.
-    pub(crate) fn read(&self, after: EventPosition, filter: &EventFilter, most: usize) -> Read {
+    /// The next events after that place, at most so many, and no more once they take so many bytes.
+    pub(crate) fn read(&self, after: EventPosition, filter: &EventFilter, most: (usize, usize)) -> Read {
         let mut after = after;
         loop {
             let kept = self.kept.lock();
@@ -259,13 +267,13 @@ impl KeptEvents {
         }
     }
 
-    fn read(&self, after: EventPosition, filter: &EventFilter, most: usize) -> Read {
+    fn read(&self, after: EventPosition, filter: &EventFilter, most: (usize, usize)) -> Read {
         let first = self.events.front().map_or(self.last + 1, |event| event.position.number);
         if after.epoch != self.epoch || after.number > self.last || after.number + 1 < first {
             return if self.is_over { Read::Over } else { Read::Gap };
         }
         let begin = self.events.partition_point(|event| event.position.number <= after.number);
-        let (mut found, mut number) = (Vec::new(), after.number);
+        let (mut found, mut bytes, mut number) = (Vec::new(), 0, after.number);
         for event in self.events.range(begin..).take(LOOKED_AT) {
             if event.position.number > number + 1 {
                 // Those between were lost before they came here.
@@ -276,13 +284,14 @@ impl KeptEvents {
             }
             number = event.position.number;
             if filter.admits(event) {
+                bytes += bytes_of(event);
                 found.push(event.clone());
-                if found.len() == most {
+                if found.len() == most.0 || bytes >= most.1 {
                     break;
                 }
             }
         }
-        if found.is_empty() && number == after.number && self.is_over {
+        if found.is_empty() && number == self.last && self.is_over {
             return Read::Over;
         }
         Read::Events(found, number)

@@ -15,7 +15,7 @@ mod web_history;
 
 pub use filter::EventFilter;
 pub use log::{BucketEvent, EventPosition, InvalidPosition};
-pub use reader::{EventItem, Events, EventsFrom};
+pub use reader::{EventItem, Events, EventsFrom, EventsLook};
 pub use web_history::{WebHistoryEntry, WebHistoryPage, history_end};
 
 /// How much of what happens a bucket remembers.

@@ -50,8 +50,19 @@ pub struct Events {
     needs_state: bool,
 }
 
-/// So many events are taken from the log at a time.
-const AT_ONCE: usize = 64;
+/// What one look at the log of a bucket has found.
+#[derive(Debug)]
+pub enum EventsLook {
+    /// The next event, or a gap.
+    Found(EventItem),
+    /// Nothing for this reader has happened since the last look.
+    Nothing,
+    /// The bucket is served here no more.
+    Over,
+}
+
+/// So many events are taken from the log at a time, and no more once they take so many bytes.
+const AT_ONCE: (usize, usize) = (64, 32 << 10);
 
 impl Events {
     pub(crate) fn new(bucket: Bucket, log: Arc<EventLog>, from: EventsFrom, filter: EventFilter) -> Self {
@@ -81,26 +92,59 @@ impl Events {
             if self.needs_state {
                 return Some(self.state().await);
             }
-            if let Some(event) = self.take_found() {
-                return Some(Ok(EventItem::Event(event)));
-            }
-            match self.log.read(self.position, &self.filter, AT_ONCE) {
-                Read::Events(found, number) if !found.is_empty() => {
-                    self.position.number = number;
-                    self.found = found.into();
-                }
-                Read::Events(_, number) => {
-                    self.position.number = number;
-                    // The sender is in the log.
-                    self.changes.changed().await.ok()?;
-                }
-                Read::Gap => {
-                    self.needs_state = true;
-                    return Some(Ok(EventItem::Gap));
-                }
-                Read::Over => return None,
+            match self.look() {
+                EventsLook::Found(item) => return Some(Ok(item)),
+                EventsLook::Nothing => self.changed().await,
+                EventsLook::Over => return None,
             }
         }
+    }
+
+    /// Looks once at what has happened, and does not wait. Where the [present state](Self::needs_state) comes
+    /// next, nothing is found. A reader that has [waited](Self::changed) may so choose when it looks: each
+    /// look costs O(events since the last one), whether or not the filter admits them.
+    pub fn look(&mut self) -> EventsLook {
+        if let Some(event) = self.take_found() {
+            return EventsLook::Found(EventItem::Event(event));
+        }
+        if self.needs_state {
+            return EventsLook::Nothing;
+        }
+        match self.log.read(self.position, &self.filter, AT_ONCE) {
+            Read::Events(found, number) => {
+                self.position.number = number;
+                self.found = found.into();
+                self.take_found()
+                    .map_or(EventsLook::Nothing, |event| EventsLook::Found(EventItem::Event(event)))
+            }
+            Read::Gap => {
+                self.needs_state = true;
+                EventsLook::Found(EventItem::Gap)
+            }
+            Read::Over => EventsLook::Over,
+        }
+    }
+
+    /// Waits until something has happened in the bucket since the last call, or the bucket is served here no
+    /// more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what has happened is found by the next [look](Self::look).
+    pub async fn changed(&mut self) {
+        // The sender is in the log, which this reader keeps.
+        _ = self.changes.changed().await;
+    }
+
+    /// Waits until the bucket is served here no more: no event and no state comes any more that this reader
+    /// has not been told of.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut changes = self.changes.clone();
+        async move { _ = changes.wait_for(|last| *last == EventLog::OVER).await }
     }
 
     /// Whether the present state comes next.

@@ -6,6 +6,7 @@ use lockhouse::store::HistoryEnd;
 use lockhouse::{BucketEvent, EventFilter, EventPosition, EventsFrom, FencingToken, history_end};
 use lockhouse_wire::decode::{Choice, Field, Violation};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::dto::{At, HoldKind, JsonName, ModeWord};
@@ -69,8 +70,8 @@ pub(crate) struct EventData {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StateData {
     /// What is held and pending, as `query` shows it.
-    #[schema(max_items = 100)]
-    pub(crate) entries: Vec<Entry>,
+    #[schema(max_items = 100, value_type = Vec<Entry>)]
+    pub(crate) entries: Vec<Box<RawValue>>,
     /// Whether this is the last part.
     pub(crate) last: bool,
 }

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use std::vec::IntoIter;
@@ -9,15 +11,21 @@ use std::vec::IntoIter;
 use axum::response::sse::Event;
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use lockhouse::{Bucket, EventItem, EventPosition, Events, EventsFrom, LockInfo, MemoryReservation};
+use lockhouse::{
+    Bucket, BucketEvent, EventItem, EventPosition, Events, EventsFrom, EventsLook, LockInfo,
+    MemoryReservation, NameBuf, StoreError,
+};
+use serde_json::value::to_raw_value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::bodies::{EventData, EventQuestion, StateData, word};
-use crate::bounds::{EVENT_GATHERING, EVENT_STATE_ENTRIES, STREAM_HEARTBEAT};
+use crate::bounds::{
+    EVENT_BATCH, EVENT_GATHERING, EVENT_STATE_ENTRIES, EVENT_STATE_PAUSE, EVENT_TEXT, STREAM_HEARTBEAT,
+};
 use crate::clock::until;
 use crate::http::query::entry::Entry;
-use crate::limits::{Permit, QUOTA, price_of_query, price_of_text};
+use crate::limits::{FairTurns, Permit, QUOTA, block_in_place_if_large, price_of_query, price_of_text};
 use crate::state::{AppState, Phase};
 use crate::websocket::Admission;
 
@@ -34,28 +42,39 @@ pub(crate) struct StreamRight {
 
 /// One stream of events.
 pub(super) struct EventStream {
-    state: Arc<AppState>,
-    bucket: Bucket,
-    events: Events,
-    filter_is_name: bool,
+    source: Source,
     right: StreamRight,
     phase: watch::Receiver<Phase>,
-    /// What is to be sent next.
-    ready: VecDeque<Event>,
-    /// The rest of the present state.
-    rest: Option<StateRest>,
-    /// The log is looked at no earlier, so that many readers of a busy bucket do not keep it from its work.
-    next_look: Instant,
     /// When a comment is due, unless something is sent before.
     heartbeat: Instant,
     every: Duration,
+}
+
+/// Where the events of a stream come from.
+struct Source {
+    state: Arc<AppState>,
+    bucket: Bucket,
+    events: Events,
+    /// The only name that is asked for, if there is one.
+    name: Option<NameBuf>,
+    /// What is to be sent next, and the memory that it takes until the reader has it.
+    ready: VecDeque<Event>,
+    memory: Option<MemoryReservation>,
+    /// The rest of the present state.
+    rest: Option<StateRest>,
+    /// The turns of the stream among all that the tenant does: those who look on wait, as those who lock do.
+    turns: FairTurns,
+    /// Whether the last look has found the end of what has happened.
+    is_caught_up: bool,
+    next_look: Instant,
+    next_state: Instant,
 }
 
 struct StateRest {
     entries: IntoIter<LockInfo>,
     position: EventPosition,
     #[expect(dead_code, reason = "kept for its end")]
-    memory: Option<Arc<MemoryReservation>>,
+    memory: Arc<MemoryReservation>,
 }
 
 impl EventStream {
@@ -66,7 +85,7 @@ impl EventStream {
         right: StreamRight,
     ) -> Self {
         let EventQuestion { from, filter } = question;
-        let filter_is_name = filter.name.is_some();
+        let name = filter.name.clone();
         let events = bucket.events(from, filter);
         // A connection on which nothing is written for so long is given up.
         let every = STREAM_HEARTBEAT.min(state.limiter.settings().idle_timeout / 3);
@@ -76,19 +95,20 @@ impl EventStream {
             // A reader that is cut off before the first event goes on from here.
             ready.push_back(id_alone(events.position()));
         }
-        Self {
+        let source = Source {
             state,
             bucket,
             events,
-            filter_is_name,
-            right,
-            phase,
+            name,
             ready,
+            memory: None,
             rest: None,
+            turns: FairTurns::new(now),
+            is_caught_up: false,
             next_look: now,
-            heartbeat: now + every,
-            every,
-        }
+            next_state: now,
+        };
+        Self { source, right, phase, heartbeat: now + every, every }
     }
 
     pub(super) fn into_stream(self) -> impl Stream<Item = Result<Event, Infallible>> + Send {
@@ -98,104 +118,171 @@ impl EventStream {
     /// The next event; none at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                if let Some(lease) = self.bucket.slot_lease().filter(|lease| lease.is_mute()) {
+            if let Some(event) = self.source.ready.pop_front() {
+                if let Some(lease) = self.source.bucket.slot_lease().filter(|lease| lease.is_mute()) {
                     // What has happened may be another node's to tell by now.
                     let lease = lease.clone();
                     tokio::select! {
                         () = lease.unmuted() => {}
+                        () = self.source.events.over() => return None,
                         () = ends(&mut self.phase, &mut self.right) => return None,
                     }
                 }
                 self.heartbeat = Instant::now() + self.every;
                 return Some(event);
             }
-            let heartbeat = self.heartbeat;
             tokio::select! {
                 biased;
                 () = ends(&mut self.phase, &mut self.right) => return None,
-                is_over = Self::fill(
-                    &self.state, &self.bucket, &mut self.events, self.filter_is_name, &mut self.rest,
-                    &mut self.ready, &mut self.next_look,
-                ) => if is_over { return None },
-                () = sleep_until(heartbeat) => self.ready.push_back(id_alone(self.events.position())),
-            }
-        }
-    }
-
-    /// Fills `ready`. Cancel safe. Returns whether the bucket is served here no more.
-    async fn fill(
-        state: &AppState,
-        bucket: &Bucket,
-        events: &mut Events,
-        filter_is_name: bool,
-        rest: &mut Option<StateRest>,
-        ready: &mut VecDeque<Event>,
-        next_look: &mut Instant,
-    ) -> bool {
-        if let Some(state_rest) = rest {
-            ready.push_back(state_rest.next_part());
-            if state_rest.entries.len() == 0 {
-                *rest = None;
-            }
-            return false;
-        }
-        let tenant = bucket.key().tenant();
-        if events.needs_state() {
-            let Some(memory) = memory_for_state(state, bucket, filter_is_name) else {
-                sleep(QUOTA).await;
-                return false;
-            };
-            match events.next().await {
-                Some(Ok(EventItem::State(position, snapshot))) => {
-                    let entries: Vec<_> = snapshot.held.into_iter().chain(snapshot.pending).collect();
-                    state.limiter.charge_call(tenant, price_of_query(entries.len()));
-                    let mut parts = StateRest { entries: entries.into_iter(), position, memory };
-                    ready.push_back(parts.next_part());
-                    *rest = Some(parts).filter(|parts| parts.entries.len() > 0);
+                is_over = self.source.fill() => if is_over { return None },
+                () = sleep_until(self.heartbeat) => {
+                    let comment = self.source.comment();
+                    self.source.ready.push_back(comment);
                 }
-                Some(Ok(_)) => {}
-                // The store is away: the state comes once it is back.
-                Some(Err(_)) => sleep(QUOTA).await,
-                None => return true,
             }
-            return false;
         }
-        sleep_until(*next_look).await;
-        match events.next().await {
-            Some(Ok(EventItem::Event(first))) => {
-                *next_look = Instant::now() + EVENT_GATHERING;
-                let mut bytes = 0;
-                let mut next = Some(first);
-                while let Some(event) = next {
-                    let (kind, position) = (word(&event.kind), event.position);
-                    let text = json(&EventData::from(event));
-                    bytes += text.len();
-                    ready.push_back(Event::default().id(position.to_string()).event(kind).data(text));
-                    next = events.take_found();
-                }
-                state.limiter.charge_call(tenant, price_of_text(bytes));
-            }
-            Some(Ok(EventItem::Gap)) => ready.push_back(Event::default().event("gap").data("{}")),
-            Some(Ok(_)) => {}
-            Some(Err(_)) => sleep(QUOTA).await,
-            None => return true,
-        }
-        false
     }
 }
 
-/// Memory for a copy of the state; none of it is needed for that of one name. None if the copies of the
-/// tenant take as much as they may.
-fn memory_for_state(
-    state: &AppState,
-    bucket: &Bucket,
-    is_of_name: bool,
-) -> Option<Option<Arc<MemoryReservation>>> {
-    if is_of_name {
-        return Some(None);
+impl Source {
+    /// Makes ready what comes next. Returns whether the bucket is served here no more.
+    ///
+    /// Cancel safe.
+    async fn fill(&mut self) -> bool {
+        // The reader has what was ready.
+        self.memory = None;
+        sleep_until(self.turns.next()).await;
+        if self.rest.is_some() {
+            return self.send_part().await;
+        }
+        if self.events.needs_state() {
+            let over = self.events.over();
+            return tokio::select! {
+                biased;
+                () = over => true,
+                is_over = self.take_state() => is_over,
+            };
+        }
+        if self.is_caught_up {
+            self.pass_turn();
+            self.events.changed().await;
+            self.is_caught_up = false;
+        }
+        sleep_until(self.next_look).await;
+        self.look().await
     }
-    state.limiter.reserve_for_query(bucket.key().tenant(), bucket.bytes_of_snapshot()).map(Some)
+
+    /// Makes ready what has happened since the last look, or a part of it.
+    async fn look(&mut self) -> bool {
+        let Some(memory) = self.reserve() else { return self.pause().await };
+        let before = self.events.position().number;
+        let (mut bytes, mut is_over) = (0, false);
+        while bytes < EVENT_BATCH {
+            match self.events.look() {
+                EventsLook::Found(EventItem::Event(event)) => {
+                    let (event, length) = event_of(event);
+                    bytes += length;
+                    self.ready.push_back(event);
+                }
+                EventsLook::Found(_) => {
+                    self.ready.push_back(Event::default().event("gap").data("{}"));
+                    break;
+                }
+                EventsLook::Nothing => {
+                    self.is_caught_up = true;
+                    self.next_look = Instant::now() + EVENT_GATHERING;
+                    break;
+                }
+                EventsLook::Over => {
+                    is_over = self.ready.is_empty();
+                    break;
+                }
+            }
+        }
+        let looked_at = self.events.position().number.saturating_sub(before);
+        let looked_at = price_of_query(looked_at.try_into().unwrap_or(usize::MAX));
+        self.charge(looked_at.saturating_add(price_of_text(bytes)));
+        self.memory = Some(memory).filter(|_| !self.ready.is_empty());
+        is_over
+    }
+
+    /// Copies the present state, at the price of all that is looked at for it.
+    async fn take_state(&mut self) -> bool {
+        sleep_until(self.next_state).await;
+        let (bytes, count) = match &self.name {
+            Some(name) => self.bucket.size_of_snapshot_of(name.as_name()),
+            None => (self.bucket.bytes_of_snapshot(), self.bucket.len()),
+        };
+        let Some(memory) = self.state.limiter.reserve_for_query(self.bucket.key().tenant(), bytes) else {
+            return self.pause().await;
+        };
+        self.next_state = Instant::now() + EVENT_STATE_PAUSE;
+        self.charge(price_of_query(count));
+        let item = {
+            let mut next = pin!(self.events.next());
+            poll_fn(|context| block_in_place_if_large(count, || next.as_mut().poll(context))).await
+        };
+        match item {
+            Some(Ok(EventItem::State(position, snapshot))) => {
+                let entries: Vec<_> = snapshot.held.into_iter().chain(snapshot.pending).collect();
+                self.rest = Some(StateRest { entries: entries.into_iter(), position, memory });
+                false
+            }
+            Some(Ok(_)) => false,
+            // The state comes once the store is back.
+            Some(Err(StoreError::Unavailable { .. })) => self.pause().await,
+            Some(Err(_)) | None => true,
+        }
+    }
+
+    /// Makes the next part of the present state ready.
+    async fn send_part(&mut self) -> bool {
+        let Some(memory) = self.reserve() else { return self.pause().await };
+        let Some(rest) = &mut self.rest else { return false };
+        let (event, bytes, is_last) = rest.next_part();
+        if is_last {
+            self.rest = None;
+        }
+        self.ready.push_back(event);
+        self.memory = Some(memory);
+        self.charge(price_of_text(bytes));
+        false
+    }
+
+    /// Memory for what is ready; none while the clients of the tenant leave too much unread.
+    fn reserve(&self) -> Option<MemoryReservation> {
+        let mut memory = self.state.limiter.unread.of(self.bucket.key().tenant());
+        memory.reserve(EVENT_BATCH + EVENT_TEXT).ok()?;
+        Some(memory)
+    }
+
+    /// Waits until it may be better. Returns whether the bucket is served here no more.
+    async fn pause(&self) -> bool {
+        tokio::select! {
+            () = self.events.over() => true,
+            () = sleep(QUOTA) => false,
+        }
+    }
+
+    /// Charges for a step, which costs one at least.
+    fn charge(&mut self, price: u32) {
+        let limiter = &self.state.limiter;
+        let (tenant, rate) = (self.bucket.key().tenant(), limiter.settings().tenant_rate);
+        self.turns.charge(&limiter.rate_limiters, tenant, price.saturating_add(1), rate);
+    }
+
+    fn pass_turn(&mut self) {
+        let limiter = &self.state.limiter;
+        self.turns.pass(&limiter.rate_limiters, self.bucket.key().tenant(), limiter.settings().tenant_rate);
+    }
+
+    /// A comment, with the id up to which the reader has all that it asks for, if it has.
+    fn comment(&self) -> Event {
+        if self.events.needs_state() || self.rest.is_some() {
+            return Event::default().comment("");
+        }
+        id_alone(self.events.position())
+    }
 }
 
 /// Comes when the reader may have no more of the stream: the server stops, the credential or the certificate
@@ -220,16 +307,31 @@ async fn ends(phase: &mut watch::Receiver<Phase>, right: &mut StreamRight) {
 }
 
 impl StateRest {
-    /// The last part has the id behind which later events come: a reader that is cut off before begins anew.
-    fn next_part(&mut self) -> Event {
-        let entries: Vec<_> = self.entries.by_ref().take(EVENT_STATE_ENTRIES).map(Entry::from).collect();
+    /// The next part, the length of its text, and whether it is the last. The last part has the id behind
+    /// which later events come: a reader that is cut off before begins anew.
+    fn next_part(&mut self) -> (Event, usize, bool) {
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        while entries.len() < EVENT_STATE_ENTRIES && bytes < EVENT_BATCH {
+            let Some(entry) = self.entries.next() else { break };
+            let entry = to_raw_value(&Entry::from(entry)).expect("an entry can be written");
+            bytes += entry.get().len();
+            entries.push(entry);
+        }
         let last = self.entries.len() == 0;
         let event = Event::default().event("state").data(json(&StateData { entries, last }));
-        if last { event.id(self.position.to_string()) } else { event }
+        (if last { event.id(self.position.to_string()) } else { event }, bytes, last)
     }
 }
 
-/// A comment, with the id up to which the reader has all that it asks for.
+/// An event as it is sent, and the length of its text.
+fn event_of(event: BucketEvent) -> (Event, usize) {
+    let (kind, position) = (word(&event.kind), event.position);
+    let text = json(&EventData::from(event));
+    let length = text.len();
+    (Event::default().id(position.to_string()).event(kind).data(text), length)
+}
+
+/// A comment with an id.
 fn id_alone(position: EventPosition) -> Event {
     Event::default().id(position.to_string()).comment("")
 }

@@ -53,7 +53,11 @@ impl PartialSchema for HoldsToBreak {
             .build();
         ObjectSchema::new("Holds to break, of any discipline.")
             .needs_list("holds", hold, LOCKS, "The holds.")
-            .may("reason", REASON.schema(), "Told to the holders, and kept in the audit log and the history. Some servers ask for it.")
+            .may(
+                "reason",
+                REASON.schema(),
+                "Told to the holders, and kept in the audit log and the history. Some servers ask for it.",
+            )
             .example(json!({
                 "holds": [{"name": "customer/42", "fencingToken": 18}],
                 "reason": "Ann is on holiday",

@@ -34,8 +34,20 @@ pub(super) fn of_events() -> Vec<Constant> {
         (
             "EVENT_GATHERING",
             humantime::format_duration(EVENT_GATHERING).to_string(),
-            "the time in which events are sent together",
-            "",
+            "how soon a reader of events that has all that has happened looks again",
+            "events come together",
+        ),
+        (
+            "EVENT_BATCH",
+            bytes(EVENT_BATCH),
+            "the text of events that a stream has ready, and one event more; it counts as `unread_mib_per_tenant`",
+            "the rest comes once that is read",
+        ),
+        (
+            "EVENT_STATE_PAUSE",
+            humantime::format_duration(EVENT_STATE_PAUSE).to_string(),
+            "how soon the present state is copied again for one stream",
+            "it comes then",
         ),
         (
             "EVENT_STATE_ENTRIES",
