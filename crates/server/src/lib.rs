@@ -51,6 +51,7 @@ mod websocket;
 
 pub use config::Config;
 pub use limits::{Refused, fit_open_files};
+pub use router::REQUEST_TARGET;
 pub use server::{
     AuthenticationStays, BindError, Listener, NotReloaded, Server, bind, bind_metrics, router, serve,
 };

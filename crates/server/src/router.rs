@@ -23,6 +23,9 @@ use crate::state::{AppState, Phase};
 use crate::tls::{ClientCertificate, Tls};
 use crate::upgrade::{refuse, upgrade};
 
+/// The target of the spans of requests, for filters of the log. There are no lines of this target.
+pub const REQUEST_TARGET: &str = "request";
+
 /// All routes of a server.
 pub(crate) fn router(state: Arc<AppState>) -> Router {
     let routes = Routes::new(state);
@@ -77,7 +80,9 @@ impl Routes {
 
     pub(crate) fn answer(&self, mut request: Request) -> Answering {
         let (inner, id) = (self.0.clone(), http::take_request_id(request.headers_mut()));
-        let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default());
+        // Its level and its target are those at which the log always has it.
+        let span =
+            tracing::error_span!(target: REQUEST_TARGET, "request", id = id.to_str().unwrap_or_default());
         let answering = async move {
             if let Some(cluster) = inner.state.houses.cluster().filter(|_| inner.api.is_some())
                 && let Err(mut refusal) = take_hop(&inner.state, cluster, &mut request)

@@ -149,7 +149,7 @@ impl Call<'_> {
         tracing::debug!(
             node = &*node.label,
             own = self.cluster.node.label(),
-            target = self.target,
+            path = self.target,
             "a call was not handed on: {error}"
         );
         match error {

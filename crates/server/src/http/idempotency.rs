@@ -19,6 +19,7 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use tracing::Instrument;
 
 use super::access::{Caller, charge_more};
 use super::problem::{Code, Problem, advise_with_key};
@@ -63,11 +64,11 @@ pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'stati
             // The request is carried out to its end, even if the caller goes away meanwhile: the caller will
             // come again for the answer.
             let answering = route.answer(state, request);
-            let work = tokio::spawn(async move {
+            let work = async move {
                 let kept = pending.keep(advise_with_key(answering.await)).await;
                 kept.unwrap_or_else(|_| Problem::new(Code::Internal, "the answer broke off").into_response())
-            });
-            work.await.unwrap_or_else(|error| {
+            };
+            tokio::spawn(work.in_current_span()).await.unwrap_or_else(|error| {
                 tracing::error!(%error, "a request failed");
                 Problem::new(Code::Internal, "the server failed").into_response()
             })

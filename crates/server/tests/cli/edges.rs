@@ -197,7 +197,7 @@ fn while_the_server_waits_for_holders_from_before_ls_says_that_locks_may_be_miss
     // The holder does not come back, and the server does not know that.
     signal(&held, Signal::STOP);
     server.restart();
-    for arguments in [&["ls"][..], &["ls", "--json"]] {
+    for arguments in [&["ls"][..], &["ls", "--json"], &["ls", "n"], &["ls", "--state", "held", "--json"]] {
         let output = lockhouse(&server, arguments).output().unwrap();
         assert_eq!(code(&output), 0, "{output:?}");
         let said = stderr(&output);

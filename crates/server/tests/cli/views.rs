@@ -1,5 +1,7 @@
 //! `lockhouse ls` with filters, and `lockhouse buckets`.
 
+use std::io::{BufRead, BufReader};
+
 use serde_json::{Value, json};
 
 use crate::process::ServerProcess;
@@ -45,8 +47,41 @@ fn a_list_with_filters_shows_what_they_name_in_their_order() {
     );
     assert_eq!(column(&listed(&server, &["ls", "--limit", "1", "--sort", "age"]), "clientId"), ["holder"]);
     assert_eq!(listed(&server, &["ls", "--older-than", "1h"]), json!([]));
+    for nothing in [&["--older-than", "1h"][..], &["other"], &["--state", "assigned"]] {
+        let output = lockhouse(&server, &[&["ls"], nothing].concat()).output().unwrap();
+        let said = "nothing that was asked for is held, waits or is assigned in bucket \"default\"\n";
+        assert_eq!((code(&output), stdout(&output)), (0, said), "{nothing:?}");
+    }
     let table = lockhouse(&server, &["ls", "report"]).output().unwrap();
     assert!(stdout(&table).lines().nth(2).unwrap().contains("waits #1"), "{table:?}");
+    drop(held.stdin.take());
+    assert!(held.wait().unwrap().success() && waiting.wait().unwrap().success());
+}
+
+/// What `lockhouse events --state` prints first, in so many lines.
+fn first_events(server: &ServerProcess, arguments: &[&str], lines: usize) -> Vec<String> {
+    let mut events = lockhouse(server, &[&["events", "--state"], arguments].concat()).spawn().unwrap();
+    let printed = BufReader::new(events.stdout.take().unwrap()).lines();
+    let printed = printed.take(lines).collect::<Result<_, _>>().unwrap();
+    events.kill().unwrap();
+    events.wait().unwrap();
+    printed
+}
+
+#[test]
+fn the_state_before_the_events_says_who_holds_who_waits_or_that_nobody_does() {
+    let server = ServerProcess::start("10s");
+    let of_report = ["--name", "report"];
+    assert_eq!(first_events(&server, &of_report, 1), ["state       nothing is held and nobody waits"]);
+    let nothing: Value = serde_json::from_str(&first_events(&server, &["--json"], 1)[0]).unwrap();
+    assert_eq!((&nothing["event"], &nothing["name"]), (&json!("state"), &Value::Null));
+    let mut held = holder(&server, "report", "read line || true");
+    let mut waiting =
+        lockhouse(&server, &["run", "report", "--client-id", "late", "--", "true"]).spawn().unwrap();
+    until_pending(&server, 1);
+    let state = first_events(&server, &of_report, 2);
+    assert!(state[0].starts_with("state       web  report  exclusive  held  holder  "), "{state:?}");
+    assert!(state[1].starts_with("state       web  report  exclusive  pending  1  late  "), "{state:?}");
     drop(held.stdin.take());
     assert!(held.wait().unwrap().success() && waiting.wait().unwrap().success());
 }
@@ -84,6 +119,9 @@ fn what_no_list_knows_is_a_wrong_usage() {
         (&["ls", "--token", "x"], "invalid digit"),
         (&["ls", "report", "--watch"], "cannot be used with"),
         (&["buckets", "--limit", "x"], "invalid digit"),
+        (&["buckets", "--limit", "0"], "'0' for '--limit <COUNT>': number would be zero"),
+        (&["ls", "--limit", "0"], "'0' for '--limit <COUNT>': number would be zero"),
+        (&["history", "--limit", "0"], "'0' for '--limit <COUNT>': number would be zero"),
     ] {
         let output = bare(arguments).output().unwrap();
         assert_eq!(code(&output), 2, "{arguments:?}: {output:?}");

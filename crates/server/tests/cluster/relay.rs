@@ -154,3 +154,19 @@ async fn a_node_that_lives_and_cannot_be_reached_is_logged_once_and_so_is_its_re
     assert_eq!(code, Some(0));
     assert!(!rest.iter().any(|line| line.contains("cannot be reached")), "{rest:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_line_about_a_call_that_was_not_handed_on_names_its_path_and_has_each_member_once() {
+    let fleet = Fleet::new();
+    let mut command = fleet.command("a", &["--log-format", "json"]);
+    command.env("RUST_LOG", "lockhouse_server=debug");
+    let (a, b) = (Running::of(command), fleet.start("b"));
+    fleet.settled(&[&a, &b]);
+    let path = format!("/v1/buckets/{}/query", fleet.bucket_at(&a, "b"));
+    drop(b);
+    // Whether it waits for the next owner or not.
+    _ = reqwest::get(format!("{}{path}", url(&a))).await.unwrap();
+    let line = a.log("a call was not handed on");
+    assert_eq!(line.matches("\"target\":").count(), 1, "{line}");
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["path"], *path, "{line}");
+}

@@ -59,3 +59,26 @@ async fn any_node_shows_the_buckets_of_all_and_hands_on_what_is_about_one() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_must_be_silent_lists_none_of_its_buckets_and_names_itself() {
+    let (fleet, nodes) = Fleet::of(1);
+    let http = Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
+    let connection = connect(url(&nodes[0])).await.unwrap();
+    let agent = connection.agent("holder").unwrap();
+    let _held = agent.locks().request("n").await.unwrap();
+    let listed = get(&http, &nodes[0], "/v1/buckets").await;
+    assert_eq!((&listed["buckets"][0]["held"], &listed["missing"]), (&json!(1), &json!([])));
+    let mut client = fleet.database.connect().await;
+    let blocking = client.transaction().await.unwrap();
+    blocking.batch_execute("LOCK TABLE lockhouse.nodes IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let begun = Instant::now();
+    loop {
+        let listed = get(&http, &nodes[0], "/v1/buckets").await;
+        if listed["missing"] == json!(["a"]) {
+            assert_eq!(listed["buckets"], json!([]));
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{listed}");
+    }
+}

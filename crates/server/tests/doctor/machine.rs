@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::running::run;
+use crate::running::{Running, run};
 use crate::{Found, doctor};
 
 #[test]
@@ -35,6 +35,42 @@ fn another_program_at_the_port_is_a_fault_with_its_process() {
     if cfg!(target_os = "linux") {
         found.has_fault("ports", &format!("process {}", std::process::id()));
     }
+}
+
+#[test]
+fn an_address_for_the_metrics_that_cannot_be_had_is_a_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let found = Found::of(folder.path(), &["--metrics-listen", &taken]);
+    found.has_fault("ports", &format!("metrics.listen: {taken} is in use by another program"));
+    drop(listener);
+    let found = Found::of(folder.path(), &["--listen", &taken, "--metrics-listen", &taken]);
+    found.has_fault("ports", &format!("metrics.listen: {taken} is the address of listen, too"));
+    let found = Found::of(folder.path(), &["--metrics-listen", "192.0.2.1:7421"]);
+    found.has_fault("ports", "metrics.listen: cannot listen on 192.0.2.1:7421");
+    let found = Found::of(folder.path(), &["--metrics-listen", "127.0.0.1:0"]);
+    found.says("ports", "metrics.listen: 127.0.0.1:0 can be listened on");
+}
+
+#[test]
+fn the_addresses_of_a_running_server_are_none_to_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::start(folder.path(), &["--metrics-listen", "127.0.0.1:0"]);
+    let metrics = server.announced.iter().find_map(|line| line.strip_prefix("metrics http://"));
+    let metrics = metrics.unwrap().trim_end_matches("/metrics");
+    let found =
+        Found::of(folder.path(), &["--listen", &server.address.to_string(), "--metrics-listen", metrics]);
+    found.says("ports", &format!("metrics.listen: {metrics} is in use by a lockhouse"));
+    let found = Found::of(folder.path(), &["--metrics-listen", metrics]);
+    found.has_fault("ports", &format!("metrics.listen: {metrics} is in use by a lockhouse"));
+}
+
+#[test]
+fn levels_of_the_log_that_serve_does_not_take_are_a_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = Found::by(doctor(folder.path(), &[]).env("RUST_LOG", "lockhouse=loud"));
+    found.has_fault("configuration", "RUST_LOG is \"lockhouse=loud\", but must be levels of logs");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #[path = "../exposition/mod.rs"]
 mod exposition;
 mod history;
+mod refusals;
 #[path = "../running/mod.rs"]
 mod running;
 mod stream;

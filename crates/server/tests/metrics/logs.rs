@@ -1,7 +1,7 @@
 //! Logs, and the id by which the lines of a request are found.
 
 use reqwest::{Client, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::running::{Running, lockhouse, run_in_vain};
 
@@ -39,6 +39,35 @@ async fn each_line_in_json_about_a_request_has_the_id_that_its_answer_has() {
     }
     let (_, rest) = server.terminate();
     assert!(rest.iter().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|line| line.is_object())));
+}
+
+#[tokio::test]
+async fn the_audit_line_of_a_call_has_its_id_whichever_levels_are_shown() {
+    for levels in ["audit=info,warn", "off,audit=info", "info"] {
+        let folder = tempfile::tempdir().unwrap();
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--fresh"];
+        let mut command = lockhouse(folder.path(), &[&serve[..], &["--log-format", "json"]].concat());
+        command.env("RUST_LOG", levels);
+        let server = Running::of(command);
+        let post = async |path: &str, body: Value, headers: &[(&str, &str)]| -> Value {
+            let mut request =
+                Client::new().post(format!("http://{}/v1/buckets/default/{path}", server.address));
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let request = request.header("content-type", "application/json").body(body.to_string());
+            let answer = request.send().await.unwrap();
+            assert!(answer.status().is_success(), "{answer:?}");
+            serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+        };
+        for (id, more) in [("plain", &[][..]), ("with-a-key", &[("idempotency-key", "k")])] {
+            let claim = post("claims", json!({"resource": id, "claimant": "Ada"}), &[]).await;
+            let broken = json!({"holds": [{"name": id, "fencingToken": claim["fencingToken"]}]});
+            post("locks/break", broken, &[more, &[("x-request-id", id)]].concat()).await;
+            let line: Value = serde_json::from_str(&server.log("\"break\"")).unwrap();
+            assert_eq!((&line["target"], &line["span"]["id"]), (&json!("audit"), &json!(id)), "{line}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -139,6 +139,23 @@ async fn what_is_not_confirmed_is_not_broken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_for_a_reason_is_given_one_in_the_same_dialog() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.toml"), "break_reason = \"required\"\n").unwrap();
+    let server = Running::start(folder.path(), &["--config", "a.toml"]);
+    let (_connection, holder) = connected(&server).await;
+    let held = holder.locks().request("apple").await.unwrap();
+    let top = top(folder.path(), &server);
+    top.until(|seen| rows(seen, "apple").len() == 1);
+    top.press("b \r");
+    let seen = top.until(|seen| seen.contains("the settings of this server ask for it"));
+    assert!(seen.contains("Break apple?") && !seen.contains("may be empty"), "{seen}");
+    top.press("\x7fit hangs\r");
+    top.until(|seen| seen.contains("broke apple") && !seen.contains("Break apple?"));
+    held.lost().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_of_a_long_list_are_turned() {
     let folder = tempfile::tempdir().unwrap();
     let server = Running::start(folder.path(), &[]);

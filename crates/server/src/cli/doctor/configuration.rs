@@ -6,6 +6,7 @@ use lockhouse_server::{LoadedSettings, Sources};
 
 use super::diagnosis::Diagnosis;
 use super::is_open_to_all;
+use crate::cli::serve::log;
 
 const NAME: &str = "configuration";
 const SECRETS: &str = "secrets";
@@ -18,6 +19,9 @@ pub(super) fn check(sources: &Sources, diagnosis: &mut Diagnosis) -> Option<Load
             format!("the variable {name} is unknown"),
             format!("set {meant} if that is meant"),
         );
+    }
+    if let Err(found) = log::levels() {
+        diagnosis.fault(NAME, found, "correct it; docs/metrics.md has examples");
     }
     let loaded = sources.load();
     for problem in sources.check() {

@@ -1,6 +1,7 @@
 //! The filters of `lockhouse ls`, which are those of the query over HTTP.
 
 use std::borrow::Cow;
+use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
@@ -56,7 +57,7 @@ pub(super) struct Find {
 
     /// The most entries
     #[arg(long, value_name = "COUNT")]
-    limit: Option<usize>,
+    limit: Option<NonZeroUsize>,
 }
 
 /// As many entries as a page has at most.
@@ -64,9 +65,13 @@ const PAGE: usize = 1000;
 
 /// A page of the query.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Page {
     entries: Vec<Found>,
     next: Option<String>,
+    /// None of a server that does not say it.
+    #[serde(default)]
+    recovering_ms: u64,
 }
 
 /// An entry of the query.
@@ -107,16 +112,19 @@ impl Find {
         ]
     }
 
-    /// What is asked for, page by page.
-    pub(super) async fn rows(&self, api: &BucketClient) -> Result<Vec<Row>, Failure> {
-        let (bucket, most) = (api.bucket(), self.limit.unwrap_or(usize::MAX));
+    /// What is asked for, page by page, and for how long the bucket still waited for holders from before a
+    /// restart at the beginning.
+    pub(super) async fn rows(&self, api: &BucketClient) -> Result<(Vec<Row>, Duration), Failure> {
+        let (bucket, most) = (api.bucket(), self.limit.map_or(usize::MAX, NonZeroUsize::get));
         let (mut rows, mut cursor) = (Vec::new(), None::<String>);
+        let mut recovers_for = Duration::ZERO;
         while rows.len() < most {
             let call = Call::get(&["query"]).with("limit", (most - rows.len()).min(PAGE).to_string());
             let given = self.filters().into_iter().filter_map(|(key, value)| value.map(|value| (key, value)));
             let call = given.fold(call, |call, (key, value)| call.with(key, value.into_owned()));
             let call = cursor.iter().fold(call, |call, cursor| call.with("cursor", cursor.as_str()));
             let page: Page = api.read(call).await?;
+            recovers_for = recovers_for.max(Duration::from_millis(page.recovering_ms));
             for found in page.entries {
                 rows.push(found.row(&bucket)?);
             }
@@ -125,7 +133,7 @@ impl Find {
                 None => break,
             }
         }
-        Ok(rows)
+        Ok((rows, recovers_for))
     }
 }
 

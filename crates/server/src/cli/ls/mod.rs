@@ -37,10 +37,10 @@ Examples:
   lockhouse ls --watch --bucket jobs
   lockhouse ls --watch --json
 
-A name or a filter shows assignments as well, which a plain list leaves out. With --json, one array on one line. Each lock or request is an object with the keys bucket, name,
-mode, kind, state, clientId, owner, since, expiresAt, place, fencingToken and metadata. With --watch
-as well, one object per line: first all, then each that has changed. One that has ended comes once
-more, with the state \"ended\".
+A name or a filter shows assignments as well, which a plain list leaves out. With --json, one array
+on one line. Each lock or request is an object with the keys bucket, name, mode, kind, state, clientId,
+owner, since, expiresAt, place, fencingToken and metadata. With --watch as well, one object per line:
+first all, then each that has changed. One that has ended comes once more, with the state \"ended\".
 
 Exit codes:
    0 done
@@ -67,12 +67,15 @@ impl Ls {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         if self.find.is_asked() {
             let api = BucketClient::new(&self.target)?;
-            let rows = self.find.rows(&api).await?;
-            return finish(if self.json {
-                print(&[json_array(&rows)])
-            } else {
-                print(&table(&rows, &api.bucket()))
-            });
+            let (rows, recovers_for) = self.find.rows(&api).await?;
+            warn_of_recovery(recovers_for);
+            let empty = || {
+                format!(
+                    "nothing that was asked for is held, waits or is assigned in bucket {:?}",
+                    api.bucket()
+                )
+            };
+            return finish(print(&if self.json { vec![json_array(&rows)] } else { table(&rows, empty()) }));
         }
         let connection = self.target.connecting().while_draining().await;
         let connection = connection.map_err(|error| self.target.failure(error))?;
@@ -80,9 +83,10 @@ impl Ls {
             self.watch(&connection).await
         } else {
             let snapshot = connection.query(None).await.map_err(|error| Failure::new(FAILURE, error))?;
-            warn_of_recovery(&connection);
-            let rows = rows(connection.bucket(), snapshot);
-            if self.json { print(&[json_array(&rows)]) } else { print(&table(&rows, connection.bucket())) }
+            warn_of_recovery(connection.recovers_for());
+            let bucket = connection.bucket();
+            let rows = rows(bucket, snapshot);
+            print(&if self.json { vec![json_array(&rows)] } else { table(&rows, nothing(bucket)) })
         };
         connection.close().await;
         finish(result)
@@ -96,22 +100,24 @@ impl Ls {
         let mut reader_gone = pin!(reader_gone());
         let shows_age = !self.json && io::stdout().is_terminal();
         if self.json {
-            warn_of_recovery(connection);
+            warn_of_recovery(connection.recovers_for());
         }
         loop {
             let snapshot = tokio::select! {
                 snapshot = watch.next() => snapshot?,
                 _ = older.tick(), if shows_age && !shown.is_empty() => {
                     clear_screen()?;
-                    warn_of_recovery(connection);
-                    print(&table(&shown, connection.bucket()))?;
+                    warn_of_recovery(connection.recovers_for());
+                    print(&table(&shown, nothing(connection.bucket())))?;
                     continue;
                 }
                 () = &mut reader_gone => return Ok(()),
                 Ok(()) = state.changed() => {
                     match *state.borrow_and_update() {
                         ConnectionState::Lost => complain("the connection is lost; connecting again"),
-                        ConnectionState::Open if self.json => warn_of_recovery(connection),
+                        ConnectionState::Open if self.json => {
+                            warn_of_recovery(connection.recovers_for());
+                        }
                         _ => {}
                     }
                     continue;
@@ -122,17 +128,22 @@ impl Ls {
                 print(&changes(&shown, &rows).iter().map(json).collect::<Vec<_>>())?;
             } else if rows != shown || shown.is_empty() {
                 clear_screen()?;
-                warn_of_recovery(connection);
-                print(&table(&rows, connection.bucket()))?;
+                warn_of_recovery(connection.recovers_for());
+                print(&table(&rows, nothing(connection.bucket())))?;
             }
             shown = rows;
         }
     }
 }
 
-/// Says on stderr that the list may be short, if the server still waits for holders from before its restart.
-fn warn_of_recovery(connection: &Connection) {
-    let left = connection.recovers_for();
+/// What is said of a bucket in which there is nothing.
+fn nothing(bucket: &str) -> String {
+    format!("nothing is held and nobody waits in bucket {bucket:?}")
+}
+
+/// Says on stderr that the list may be short, if the server still waits for holders from before its restart,
+/// for that time at most.
+fn warn_of_recovery(left: Duration) {
     if !left.is_zero() {
         let left = duration::whole_seconds(left);
         complain(format_args!(

@@ -128,10 +128,10 @@ pub(super) fn json_array(rows: &[Row]) -> String {
     format!("[{}]", rows.iter().map(json).collect::<Vec<_>>().join(","))
 }
 
-/// Lines with aligned columns.
-pub(super) fn table(rows: &[Row], bucket: &str) -> Vec<String> {
+/// Lines with aligned columns; that line, if there are no rows.
+pub(super) fn table(rows: &[Row], empty: String) -> Vec<String> {
     if rows.is_empty() {
-        return vec![format!("nothing is held and nobody waits in bucket {bucket:?}")];
+        return vec![empty];
     }
     let columns = ["NAME", "KIND", "MODE", "STATE", "CLIENT", "AGE", "TOKEN", "METADATA"];
     let header = columns.map(str::to_owned);

@@ -1,5 +1,6 @@
 //! `lockhouse buckets`
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -36,7 +37,7 @@ pub(in crate::cli) struct Buckets {
 
     /// The most buckets
     #[arg(long, value_name = "COUNT")]
-    limit: Option<usize>,
+    limit: Option<NonZeroUsize>,
 
     /// Print JSON
     #[arg(long)]
@@ -52,7 +53,7 @@ const PAGE: usize = 1000;
 impl Buckets {
     pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
-        let most = self.limit.unwrap_or(usize::MAX);
+        let most = self.limit.map_or(usize::MAX, NonZeroUsize::get);
         let (mut buckets, mut missing, mut cursor) = (Vec::new(), Vec::new(), None);
         while buckets.len() < most {
             let mut page = api.call(self.call(most - buckets.len(), cursor.as_deref())).await?;

@@ -26,8 +26,9 @@ Examples:
   lockhouse events --name customer/42        # tell me when it is free
   lockhouse events --kind claim --prefix seat/ --json | jq .clientId
 
-With --json, an object on each line with the keys event, id, at, kind, name, mode, clientId, owner,
-fencingToken, since, end, cause, by and reason, whichever apply.
+With --json, an object on each line with the keys event, id, at, kind, name, mode, state, place, clientId,
+owner, fencingToken, since, expiresAt, metadata, end, cause, by and reason, whichever apply. A \"state\"
+without a name says that nothing is held and nobody waits.
 
 Exit codes:
    0 done: the reader of the lines has gone
@@ -119,9 +120,7 @@ impl EventsCommand {
     fn print(&self, event: &SentEvent) -> io::Result<()> {
         let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
         let mut out = io::stdout().lock();
-        // The state is a line for each entry.
-        let entries = data["entries"].as_array().cloned();
-        for mut entry in entries.unwrap_or_else(|| vec![data]) {
+        for mut entry in entries(data) {
             if self.json {
                 entry["event"] = json!(event.kind);
                 entry["id"] = json!(event.id);
@@ -134,6 +133,15 @@ impl EventsCommand {
     }
 }
 
+/// The objects of an event: of the state each entry, and one without a name if there is none.
+fn entries(mut data: Value) -> Vec<Value> {
+    match data.get_mut("entries").map(Value::take) {
+        Some(Value::Array(entries)) if entries.is_empty() => vec![json!({})],
+        Some(Value::Array(entries)) => entries,
+        _ => vec![data],
+    }
+}
+
 /// Whether the server may be back later.
 fn is_away(status: u16) -> bool {
     matches!(status, 429 | 502..=504)
@@ -143,7 +151,25 @@ fn described(kind: &str, entry: &Value) -> String {
     if kind == "gap" {
         return "gap: events are missing here; the present state follows".to_owned();
     }
-    let keys = ["at", "kind", "name", "mode", "clientId", "owner", "fencingToken", "end", "cause", "since"];
+    if kind == "state" && entry["name"].is_null() {
+        return format!("{kind:<10}  nothing is held and nobody waits");
+    }
+    let keys = [
+        "at",
+        "kind",
+        "name",
+        "mode",
+        "state",
+        "place",
+        "clientId",
+        "owner",
+        "fencingToken",
+        "end",
+        "cause",
+        "since",
+        "expiresAt",
+        "metadata",
+    ];
     let there: Vec<&str> = keys.into_iter().filter(|key| !entry[*key].is_null()).collect();
     let mut text = format!("{kind:<10}  {}", line(entry, &there));
     if entry["by"].is_string() {

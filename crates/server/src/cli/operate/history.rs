@@ -1,5 +1,6 @@
 //! `lockhouse history`
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -71,8 +72,8 @@ pub(in crate::cli) struct History {
     to: Option<String>,
 
     /// The most entries
-    #[arg(long, value_name = "COUNT", default_value_t = 50)]
-    limit: usize,
+    #[arg(long, value_name = "COUNT", default_value = "50")]
+    limit: NonZeroUsize,
 
     /// Print JSON
     #[arg(long)]
@@ -86,8 +87,9 @@ impl History {
     pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
         let (mut entries, mut cursor) = (Vec::new(), None);
-        while entries.len() < self.limit {
-            let mut page = api.call(self.call(self.limit - entries.len(), cursor.as_deref())).await?;
+        let most = self.limit.get();
+        while entries.len() < most {
+            let mut page = api.call(self.call(most - entries.len(), cursor.as_deref())).await?;
             if let Value::Array(more) = page["entries"].take() {
                 entries.extend(more);
             }

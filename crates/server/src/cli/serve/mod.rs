@@ -1,6 +1,6 @@
 //! `lockhouse serve`
 
-mod log;
+pub(super) mod log;
 mod reload;
 mod signals;
 

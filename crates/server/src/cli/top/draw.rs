@@ -184,15 +184,18 @@ impl Scene {
                 };
                 (" Filter: enter, or esc ", vec![Line::raw(about), cursor(line)])
             }
-            Dialog::Break(hold, reason) => {
+            Dialog::Break { hold, reason, refusal } => {
                 let token = hold.fencing_token.unwrap_or_default();
-                let lines = vec![
+                let mut lines = vec![
                     Line::styled(format!("Break {}?", hold.name()), self.palette.alarm),
                     Line::raw(format!("{}, held by {}", hold.kind, visible(&hold.client_id))),
                     Line::raw(format!("fencing token {token}")),
-                    Line::raw("Reason, for the holder and the history; may be empty:"),
+                    Line::raw("Reason, for the holder and the history:"),
                     cursor(reason),
                 ];
+                if let Some(why) = refusal {
+                    lines.push(Line::styled(visible(why), self.palette.alarm));
+                }
                 (" enter breaks the hold, esc does not ", lines)
             }
         };

@@ -25,7 +25,7 @@ use self::draw::Scene;
 use self::palette::Palette;
 use self::questions::{Look, Question, Watched};
 use self::screen::Screen;
-use self::view::{Action, View};
+use self::view::{Action, BreakOutcome, View};
 use super::common::duration;
 use super::common::target::Target;
 use super::exit::{FAILURE, Failure, UNKNOWN, USAGE};
@@ -94,7 +94,7 @@ impl Top {
 }
 
 type Asking<'w> = Pin<Box<dyn Future<Output = (Question, Result<Look, Failure>)> + 'w>>;
-type Breaking<'w> = Pin<Box<dyn Future<Output = String> + 'w>>;
+type Breaking<'w> = Pin<Box<dyn Future<Output = BreakOutcome> + 'w>>;
 
 /// Until it is quit. One question is under way at a time, and one break.
 async fn watch(scene: &Scene, mut view: View, watched: &Watched) -> io::Result<()> {
@@ -138,7 +138,7 @@ async fn watch(scene: &Scene, mut view: View, watched: &Watched) -> io::Result<(
             }
             outcome = finished(&mut breaking) => {
                 breaking = None;
-                view.notice = Some(outcome);
+                view.see_broken(outcome);
                 // What is there now is to be seen, also in a pause.
                 latest = None;
             }
@@ -153,17 +153,17 @@ async fn ask(watched: &Watched, question: Question) -> (Question, Result<Look, F
     (question, answer)
 }
 
-/// Breaks the hold. Returns what became of it, as people read it.
-async fn break_hold(watched: &Watched, hold: Box<Entry>, reason: String) -> String {
+async fn break_hold(watched: &Watched, hold: Box<Entry>, reason: String) -> BreakOutcome {
     let (name, token) = (hold.name(), hold.fencing_token.unwrap_or_default());
-    match watched.break_hold(&hold, &reason).await {
+    BreakOutcome::Told(match watched.break_hold(&hold, &reason).await {
         Ok(true) => format!("broke {name} (token {token})"),
         Ok(false) => format!("{name} was not held with the token {token} any more"),
         Err(Failure { code: UNKNOWN, message }) => {
             format!("{name} (token {token}) may be broken or not: {message}")
         }
+        Err(Failure { code: USAGE, message: why }) => return BreakOutcome::Refused { hold, reason, why },
         Err(Failure { message, .. }) => format!("did not break {name}: {message}"),
-    }
+    })
 }
 
 /// What the future comes to; never, without one.

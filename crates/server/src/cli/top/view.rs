@@ -57,7 +57,12 @@ pub(super) enum Dialog {
     /// A filter is typed.
     Filter(Filtered, String),
     /// The break of that hold is to be confirmed, and its reason typed.
-    Break(Box<Entry>, String),
+    Break {
+        hold: Box<Entry>,
+        reason: String,
+        /// Why the server has refused the reason that was typed before.
+        refusal: Option<String>,
+    },
 }
 
 /// What a typed filter is about.
@@ -73,6 +78,15 @@ pub(super) enum Action {
     Nothing,
     Quit,
     Break(Box<Entry>, String),
+}
+
+/// What a break comes to.
+#[derive(Debug)]
+pub(super) enum BreakOutcome {
+    /// What became of it, as people read it.
+    Told(String),
+    /// The server does not take the break as it was typed, such as one without a reason.
+    Refused { hold: Box<Entry>, reason: String, why: String },
 }
 
 /// How much happens in a second.
@@ -152,6 +166,21 @@ impl View {
         Some(at.duration_since(entry.since()?).unwrap_or_default())
     }
 
+    /// A break has come to its end.
+    pub(super) fn see_broken(&mut self, outcome: BreakOutcome) {
+        self.notice = None;
+        match outcome {
+            BreakOutcome::Told(notice) => self.notice = Some(notice),
+            BreakOutcome::Refused { hold, reason, why } if matches!(self.dialog, Dialog::None) => {
+                self.dialog = Dialog::Break { hold, reason, refusal: Some(why) };
+            }
+            // Another dialog has the keys by now.
+            BreakOutcome::Refused { hold, why, .. } => {
+                self.notice = Some(format!("did not break {}: {why}", hold.name()));
+            }
+        }
+    }
+
     /// A key was pressed.
     pub(super) fn press(&mut self, key: KeyEvent) -> Action {
         if key.kind == KeyEventKind::Release {
@@ -165,7 +194,7 @@ impl View {
             Dialog::None if is_control => {}
             Dialog::None => return self.press_in_list(key.code),
             Dialog::Help | Dialog::Details(_) => self.dialog = Dialog::None,
-            Dialog::Filter(_, line) | Dialog::Break(_, line) => match key.code {
+            Dialog::Filter(_, line) | Dialog::Break { reason: line, .. } => match key.code {
                 KeyCode::Esc => self.dialog = Dialog::None,
                 KeyCode::Enter => return self.enter(),
                 KeyCode::Backspace => _ = line.pop(),
@@ -233,7 +262,7 @@ impl View {
                 self.first_page();
                 Action::Nothing
             }
-            Dialog::Break(hold, reason) => Action::Break(hold, reason),
+            Dialog::Break { hold, reason, .. } => Action::Break(hold, reason),
             _ => Action::Nothing,
         }
     }
@@ -241,7 +270,8 @@ impl View {
     fn confirm_break(&mut self) {
         match self.selected() {
             Some(entry) if entry.is_held() => {
-                self.dialog = Dialog::Break(Box::new(entry.clone()), String::new());
+                let (hold, reason) = (Box::new(entry.clone()), String::new());
+                self.dialog = Dialog::Break { hold, reason, refusal: None };
             }
             Some(_) => self.notice = Some("only what is held can be broken".to_owned()),
             None => self.notice = Some("nothing is selected".to_owned()),
@@ -378,6 +408,24 @@ pub(super) mod tests {
         let Action::Break(hold, reason) = press(&mut view, "\u{7f}ot there\n") else { panic!() };
         assert_eq!((hold.fencing_token, &*reason), (Some(1), "not there"));
         assert!(matches!(view.dialog, Dialog::None));
+    }
+
+    #[test]
+    fn a_break_that_is_refused_for_its_reason_can_be_typed_again() {
+        let mut view = View::new(String::new());
+        see(&mut view, look(0, 0, &[entry("a", Some(1))], None));
+        let Action::Break(hold, reason) = press(&mut view, "bno\n") else { panic!() };
+        see(&mut view, look(1, 0, &[entry("a", Some(2))], None));
+        view.see_broken(BreakOutcome::Refused { hold, reason, why: "say more".to_owned() });
+        let Dialog::Break { reason, refusal, .. } = &view.dialog else { panic!() };
+        assert_eq!((&**reason, refusal.as_deref()), ("no", Some("say more")));
+        let Action::Break(hold, reason) = press(&mut view, "ne\n") else { panic!() };
+        assert_eq!((hold.fencing_token, &*reason), (Some(1), "none"));
+        // A dialog that was opened meanwhile stays.
+        press(&mut view, "?");
+        view.see_broken(BreakOutcome::Refused { hold, reason, why: "say more".to_owned() });
+        assert!(matches!(view.dialog, Dialog::Help));
+        assert_eq!(view.notice.as_deref(), Some("did not break a: say more"));
     }
 
     #[test]

@@ -12,19 +12,21 @@ use crate::bounds::{BUCKETS_BYTES, NODE_STATE_PATIENCE};
 use crate::cluster::{Cluster, HopCaller, caller_of};
 use crate::http::forward::OF_CONNECTION;
 use crate::http::request::body::collect;
+use crate::http::request::decode::ApiResult;
 
 /// The headers with which a call has come, its credential included: kept for calls that other nodes are asked
 /// as well.
 #[derive(Clone)]
 pub(crate) struct SentHeaders(pub(crate) HeaderMap);
 
-/// The page of the buckets of all nodes.
+/// The page of the buckets of all nodes. The own ones are looked at last: a node that has fallen silent
+/// meanwhile tells nothing of them.
 pub(super) async fn gather(
     cluster: &Cluster,
     request: &Parts,
-    own: ListedBuckets,
+    own: impl FnOnce() -> ApiResult<ListedBuckets>,
     limit: usize,
-) -> ListedBuckets {
+) -> ApiResult<ListedBuckets> {
     let rows = cluster.node.view().rows;
     let mut headers = request.extensions.get::<SentHeaders>().map(|sent| sent.0.clone()).unwrap_or_default();
     OF_CONNECTION.iter().for_each(|name| _ = headers.remove(name));
@@ -33,13 +35,15 @@ pub(super) async fn gather(
     let others: Vec<&NodeRow> = rows.nodes.iter().filter(|row| Some(row.id) != cluster.node.id()).collect();
     let asked = others.iter().map(|row| ask(cluster, row, target, headers.clone(), &caller));
     let answers = join_all(asked).await;
+    let own = own()?;
     let mut has_more = own.next.is_some();
-    let (mut buckets, mut missing) = (own.buckets, Vec::new());
+    let (mut buckets, mut missing) = (own.buckets, own.missing);
     for (row, answer) in others.iter().zip(answers) {
         match answer {
             Ok(answer) => {
                 has_more |= answer.next.is_some();
                 buckets.extend(answer.buckets);
+                missing.extend(answer.missing);
             }
             Err(why) => {
                 tracing::debug!(node = &*row.label, "its buckets are not known: {why}");
@@ -53,7 +57,7 @@ pub(super) async fn gather(
         all.next = all.buckets.last().map(|last| last.bucket.clone());
     }
     all.missing = missing;
-    all
+    Ok(all)
 }
 
 async fn ask(

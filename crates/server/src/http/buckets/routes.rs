@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use lockhouse::BucketKey;
 use lockhouse::core::{Discipline, Gauges};
-use lockhouse::{BucketKey, House};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
@@ -49,7 +49,7 @@ pub(crate) struct ListedBuckets {
     pub(super) buckets: Vec<ListedBucket>,
     /// The `cursor` of the next page; `null` on the last.
     pub(super) next: Option<String>,
-    /// The nodes of the fleet that did not answer in time, whose buckets are missing.
+    /// The nodes of the fleet that did not answer in time or must be silent, whose buckets are missing.
     #[serde(default)]
     pub(super) missing: Vec<String>,
 }
@@ -106,29 +106,40 @@ impl ListedBuckets {
     }
 }
 
-/// The buckets of this server alone.
+/// The buckets of this server alone. A node of a fleet that must be silent tells only that.
 pub(super) fn here(
     state: &AppState,
     identity: &Identity,
     asked: &BucketsQuestion,
 ) -> ApiResult<ListedBuckets> {
     let partition = partition(identity)?;
-    let (mut looked_at, mut found) = (0, Vec::new());
-    for bucket in state.houses.all().iter().flat_map(|house: &House| house.buckets_in(&partition.partition)) {
-        looked_at += 1;
-        let name = &bucket.key().bucket;
-        if !asked.admits(name, identity) {
-            continue;
+    let (mut looked_at, mut found, mut is_mute) = (0, Vec::new(), false);
+    for house in state.houses.all() {
+        let before = found.len();
+        for bucket in house.buckets_in(&partition.partition) {
+            looked_at += 1;
+            let name = &bucket.key().bucket;
+            if !asked.admits(name, identity) {
+                continue;
+            }
+            let (Gauges { held, waiting, parties, .. }, assigned) = bucket.gauges();
+            let held: usize = held.iter().sum();
+            let owners = parties[Discipline::Offline as usize];
+            if held + waiting + owners + assigned > 0 {
+                found.push(ListedBucket { bucket: name.clone(), held, waiting, owners, assigned });
+            }
         }
-        let (Gauges { held, waiting, parties, .. }, assigned) = bucket.gauges();
-        let held: usize = held.iter().sum();
-        let owners = parties[Discipline::Offline as usize];
-        if held + waiting + owners + assigned > 0 {
-            found.push(ListedBucket { bucket: name.clone(), held, waiting, owners, assigned });
+        if house.slot_lease().is_some_and(|lease| lease.is_mute()) {
+            // Another node may have its buckets by now.
+            found.truncate(before);
+            is_mute = true;
         }
     }
     state.limiter.charge_call(partition.tenant(), price_of_query(looked_at));
-    Ok(ListedBuckets::first(found, asked.limit))
+    let mut listed = ListedBuckets::first(found, asked.limit);
+    let own = state.houses.cluster().filter(|_| is_mute);
+    listed.missing.extend(own.map(|cluster| cluster.node.label().to_owned()));
+    Ok(listed)
 }
 
 /// The partition that all buckets of the caller are in.
@@ -139,7 +150,8 @@ pub(super) fn partition(identity: &Identity) -> ApiResult<BucketKey> {
 /// List the buckets
 ///
 /// Those of the caller's tenant that it may look at (`query`) and in which there is anything, in the order of
-/// their names; on a fleet those of all nodes. A node that does not answer in time is named in `missing`.
+/// their names; on a fleet those of all nodes. A node that does not answer in time, or must be silent, is
+/// named in `missing`.
 #[utoipa::path(
     get, path = "/v1/buckets", tag = "query", operation_id = "listBuckets", params(BucketsParameters),
     responses((status = 200, description = "A page of buckets.", body = ListedBuckets)),
@@ -151,11 +163,11 @@ pub(crate) async fn list(
 ) -> ApiResult<JsonAnswer> {
     let (parts, _) = request.into_parts();
     let asked = BucketsQuestion::read(&Parameters::parse(&parts.uri)?)?;
-    let own = here(&state, &caller.identity, &asked)?;
+    let own = || here(&state, &caller.identity, &asked);
     let is_forwarded = parts.extensions.get::<Forwarded>().is_some();
     let all = match state.houses.cluster().filter(|_| !is_forwarded) {
-        Some(cluster) => gather(cluster, &parts, own, asked.limit).await,
-        None => own,
+        Some(cluster) => gather(cluster, &parts, own, asked.limit).await?,
+        None => own()?,
     };
     json_answer(&state, partition(&caller.identity)?.tenant(), &all)
 }

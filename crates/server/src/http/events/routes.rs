@@ -48,12 +48,13 @@ impl IntoParams for EventParameters {
 /// An event comes once it is durable, in the order in which all of the bucket happened. A reader that
 /// connects again goes on behind its last id; if that is older than what is kept, of a former life of the
 /// server or of another node, an event `gap` comes, and then the present state as events `state`. A comment
-/// comes each 15 seconds. The stream ends when the server stops, the bucket moves, or the credential has the
-/// permission no more.
+/// comes each 15 seconds. The stream ends when the server stops, the bucket moves, or the credential ends or
+/// has lost any of its permissions.
 #[utoipa::path(
     get, context_path = BASE, path = "/events", tag = "query", operation_id = "events", params(EventParameters),
     responses(
         (status = 200, description = "The events as they come.", content_type = "text/event-stream", body = String),
+        (status = 404, description = "`not_found`: nothing is kept of what happens (`history.enabled`)."),
     ),
 )]
 pub(crate) async fn events(State(state): State<Arc<AppState>>, request: Request) -> ApiResult<Response> {

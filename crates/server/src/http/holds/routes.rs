@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use tracing::Instrument;
 
 use super::bodies::{BrokenHolds, HoldsToBreak};
 use super::calls;
@@ -35,6 +36,6 @@ pub(crate) async fn break_holds(
     JsonBody(holds): JsonBody<HoldsToBreak>,
 ) -> ApiResult<Json<BrokenHolds>> {
     // A caller that goes away does not end what has begun.
-    let broken = tokio::spawn(calls::break_holds(state, bucket, holds, asker)).await;
+    let broken = tokio::spawn(calls::break_holds(state, bucket, holds, asker).in_current_span()).await;
     broken.unwrap_or_else(|_| Err(Problem::answer_lost("the server failed", true))).map(Json)
 }

@@ -23,6 +23,8 @@ pub(crate) async fn query(
 ) -> ApiResult<JsonAnswer> {
     let bucket = bucket(state, key)?;
     let before = filter.before(bucket.wall(bucket.now()));
+    // What comes back after this is in the list, or was missing while this was said.
+    let recovers_for = bucket.recovers_for().unwrap_or_default();
     let mut seen = match filter.name() {
         _ if !filter.admits_entries() => QuerySnapshot::default(),
         Some(name) => look_at_name(state, &bucket, name).await?,
@@ -36,7 +38,7 @@ pub(crate) async fn query(
         for entry in seen.take().filter(|entry| filter.admits(entry, before)) {
             gathering.add(Position::of(&entry, cut.sort), entry);
         }
-        json_answer(state, bucket.key().tenant(), &EntryPage::from(gathering.page()))
+        json_answer(state, bucket.key().tenant(), &EntryPage::new(gathering.page(), recovers_for))
     })
 }
 

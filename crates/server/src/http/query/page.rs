@@ -1,7 +1,7 @@
 //! Pages of entries.
 
 use std::fmt::Write;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use lockhouse_wire::decode::Choice;
 use serde::Serialize;
@@ -31,11 +31,14 @@ pub(crate) struct EntryPage {
     pub(crate) entries: Vec<Entry>,
     /// The `cursor` of the next page; `null` on the last.
     pub(crate) next: Option<String>,
+    /// For how long, at most, the bucket still waits for holders from before a restart, whose locks are
+    /// missing until they are back; 0 if it does not.
+    pub(crate) recovering_ms: u64,
 }
 
-impl From<Page<Entry>> for EntryPage {
-    fn from(Page { entries, next }: Page<Entry>) -> Self {
-        Self { entries, next }
+impl EntryPage {
+    pub(crate) fn new(Page { entries, next }: Page<Entry>, recovers_for: Duration) -> Self {
+        Self { entries, next, recovering_ms: recovers_for.as_millis() as u64 }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Views that cost a pass over a bucket: made at most once a second, however many ask.
+//! Views that cost a pass over a bucket: one is made at a time, and answered for a second, however many ask.
+//! If the one that makes it goes away midway, the next begins anew.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
