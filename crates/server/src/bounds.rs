@@ -20,6 +20,9 @@ pub(crate) const METRIC_LABELS: usize = 100;
 /// Connections at once to the listener of the metrics.
 pub(crate) const METRICS_CONNECTIONS: u32 = 16;
 
+/// The time between two readings of the metrics.
+pub(crate) const METRICS_PAUSE: Duration = Duration::from_secs(1);
+
 /// The id that a client gives its request, in `x-request-id`.
 pub(crate) const REQUEST_ID_BYTES: usize = 128;
 
@@ -147,8 +150,8 @@ pub(crate) const WARM_BUCKETS: usize = 1024;
 /// How long a bucket stays in use after a call at least; at most twice as long.
 pub(crate) const WARM_FOR: Duration = Duration::from_secs(10);
 
-/// Assignments of a bucket that a query looks at in one go; others use the bucket in between.
-pub(crate) const ASSIGNMENTS_AT_ONCE: usize = 4096;
+/// Assignments of a bucket that one query looks at.
+pub(crate) const ASSIGNMENTS_LOOKED_AT: usize = 10_000;
 
 /// For how long the overview of a bucket, and who waits for whom in it, is answered again as it was.
 pub(crate) const VIEW_AGE: Duration = Duration::from_secs(1);

@@ -8,5 +8,6 @@
 pub(crate) fn random_hex<const N: usize>() -> String {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).unwrap_or_else(|error| panic!("no random numbers: {error}"));
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = bytes.into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }

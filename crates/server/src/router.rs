@@ -165,7 +165,7 @@ async fn nowhere(uri: Uri) -> Response {
 
 async fn metrics(State(state): State<Arc<AppState>>) -> Response {
     let off = || refuse(StatusCode::NOT_FOUND, "nothing is counted here".to_owned());
-    metrics::answer(&state).unwrap_or_else(off)
+    state.metrics.next(&state).await.map_or_else(off, metrics::answer)
 }
 
 async fn nowhere_beside_metrics() -> Response {

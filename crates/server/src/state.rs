@@ -17,7 +17,7 @@ use crate::http::history::turns::HistoryTurns;
 use crate::http::views::recent::RecentViews;
 use crate::idempotency::IdempotencyStore;
 use crate::limits::{Limiter, house_options};
-use crate::metrics::meters;
+use crate::metrics::{Texts, meters};
 use crate::random::random_hex;
 use crate::store::Operator;
 use crate::warm_buckets::WarmBuckets;
@@ -51,6 +51,8 @@ pub(crate) struct AppState {
     pub(crate) history_turns: HistoryTurns,
     /// What dashboards have asked for lately.
     pub(crate) recent_views: RecentViews,
+    /// What scrapes are answered with.
+    pub(crate) metrics: Texts,
     phase: watch::Sender<Phase>,
 }
 
@@ -98,6 +100,7 @@ impl AppState {
             limiter,
             history_turns: HistoryTurns::default(),
             recent_views: RecentViews::default(),
+            metrics: Texts::default(),
             phase: watch::Sender::new(Phase::Running),
         })
     }

@@ -5,12 +5,14 @@
 //! ```
 //!
 //! What happens is counted where it happens anyway ([`lockhouse::Meters`]); all else is looked up at a
-//! scrape.
+//! scrape. One text answers all that have asked by then, and the next comes a second later ([`texts`]).
 
 mod families;
 mod scrape;
+mod texts;
 mod writer;
 
+use axum::body::Bytes;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use lockhouse::Meters;
@@ -18,6 +20,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use self::scrape::Scrape;
+pub(crate) use self::texts::Texts;
 use crate::bounds::METRIC_LABELS;
 use crate::settings::MetricsSettings;
 use crate::state::AppState;
@@ -36,17 +39,17 @@ pub(crate) fn meters(settings: &MetricsSettings) -> Option<Meters> {
     })
 }
 
-/// The answer to a scrape; none if nothing is counted.
-pub(crate) fn answer(state: &AppState) -> Option<Response> {
-    let text = text(state)?;
-    Some(([(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")], text).into_response())
+/// The answer to a scrape.
+pub(crate) fn answer(text: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")], text).into_response()
 }
 
-fn text(state: &AppState) -> Option<String> {
+/// The values of now; none if nothing is counted. It may wait for buckets that are at work.
+fn text(state: &AppState) -> Option<Bytes> {
     let scrape = Scrape::of(state)?;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(scrape));
     let mut text = String::new();
     encode(&mut text, &registry).expect("a text takes whatever is written to it");
-    Some(text)
+    Some(text.into())
 }

@@ -1,8 +1,9 @@
 //! The registry in which a resume finds its session.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockhouse::BucketKey;
 use lockhouse_wire::Resume;
@@ -21,17 +22,30 @@ use crate::settings::LimitSettings;
 /// All sessions of a server. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionRegistry {
-    entries: Arc<Mutex<HashMap<String, Registered>>>,
-    /// How many sessions there have been.
-    count: Arc<AtomicU64>,
+    entries: Arc<Mutex<Entries>>,
     tenants: Quotas<String>,
     orders: ArrivalOrders,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_id: HashMap<String, Registered>,
+    by_bucket: HashMap<BucketKey, OfBucket>,
+}
+
+/// The sessions of a bucket that has any.
+#[derive(Debug, Default)]
+struct OfBucket {
+    /// The number of the latest. Each bucket counts by itself, so that nobody learns how many others have.
+    last: u64,
+    views: BTreeMap<u64, Arc<SessionView>>,
 }
 
 struct Registered {
     secret: String,
     scope: BucketKey,
-    view: Arc<SessionView>,
+    /// Among the sessions of the bucket.
+    number: u64,
     attach: mpsc::Sender<Attach>,
 }
 
@@ -92,9 +106,7 @@ impl SessionRegistry {
         })?;
         let (id, secret, order) = (random_hex::<16>(), random_hex::<32>(), self.orders.of(&scope));
         let (sender, attach) = mpsc::channel(1);
-        let view = Arc::new(SessionView::new(self.count.fetch_add(1, Ordering::Relaxed) + 1, peer));
-        let entry = Registered { secret: secret.clone(), scope, view: view.clone(), attach: sender };
-        self.entries.lock().insert(id.clone(), entry);
+        let view = self.entries.lock().enter(id.clone(), secret.clone(), scope, peer, sender);
         Ok(Registration { registry: self.clone(), id, secret, view, order, attach, late: Vec::new(), permit })
     }
 
@@ -123,31 +135,56 @@ impl SessionRegistry {
 
     /// The number of sessions.
     pub(crate) fn len(&self) -> usize {
-        self.entries.lock().len()
+        self.entries.lock().by_id.len()
     }
 
     /// The sessions of that bucket whose numbers are above `after`, in the order of their numbers, at most so
-    /// many. O(all sessions).
+    /// many. O(log n) and that many.
     pub(crate) fn of_bucket(&self, scope: &BucketKey, after: u64, most: usize) -> Vec<Arc<SessionView>> {
         let sessions = self.entries.lock();
-        let of_it = sessions.values().filter(|entry| entry.view.number > after && entry.scope == *scope);
-        let mut views: Vec<_> = of_it.map(|entry| entry.view.clone()).collect();
-        drop(sessions);
-        views.sort_unstable_by_key(|view| view.number);
-        views.truncate(most);
-        views
+        let Some(of_bucket) = sessions.by_bucket.get(scope) else { return Vec::new() };
+        let later = of_bucket.views.range((Bound::Excluded(after), Bound::Unbounded));
+        later.take(most).map(|(_, view)| view.clone()).collect()
     }
 
     /// Whether there is a session with that id.
     pub(crate) fn has(&self, id: &str) -> bool {
-        self.entries.lock().contains_key(id)
+        self.entries.lock().by_id.contains_key(id)
     }
 
     fn find(&self, scope: &BucketKey, resume: &Resume<'_>) -> Lookup {
         let sessions = self.entries.lock();
-        let Some(entry) = sessions.get(&*resume.session) else { return Lookup::Nothing };
+        let Some(entry) = sessions.by_id.get(&*resume.session) else { return Lookup::Nothing };
         let known: bool = entry.secret.as_bytes().ct_eq(resume.secret.as_bytes()).into();
         if known && entry.scope == *scope { Lookup::Session(entry.attach.clone()) } else { Lookup::Denied }
+    }
+}
+
+impl Entries {
+    fn enter(
+        &mut self,
+        id: String,
+        secret: String,
+        scope: BucketKey,
+        peer: Peer,
+        attach: mpsc::Sender<Attach>,
+    ) -> Arc<SessionView> {
+        let of_bucket = self.by_bucket.entry(scope.clone()).or_default();
+        of_bucket.last += 1;
+        let view = Arc::new(SessionView::new(of_bucket.last, peer));
+        of_bucket.views.insert(view.number, view.clone());
+        self.by_id.insert(id, Registered { secret, scope, number: view.number, attach });
+        view
+    }
+
+    fn take_out(&mut self, id: &str) {
+        let Some(Registered { scope, number, .. }) = self.by_id.remove(id) else { return };
+        if let Entry::Occupied(mut of_bucket) = self.by_bucket.entry(scope) {
+            of_bucket.get_mut().views.remove(&number);
+            if of_bucket.get().views.is_empty() {
+                of_bucket.remove();
+            }
+        }
     }
 }
 
@@ -183,11 +220,52 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.registry.entries.lock().remove(&self.id);
+        self.registry.entries.lock().take_out(&self.id);
         self.attach.close();
         self.late.drain(..).for_each(Attach::give_back);
         while let Ok(attach) = self.attach.try_recv() {
             attach.give_back();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use super::*;
+
+    fn register(registry: &SessionRegistry, bucket: &str) -> Registration {
+        let peer = Peer { credential: String::new(), address: None, user_agent: None, origin: None };
+        registry.register(BucketKey::from(bucket), peer, &LimitSettings::DEFAULT).unwrap()
+    }
+
+    #[test]
+    fn the_numbers_of_the_sessions_of_a_bucket_tell_nothing_of_others() {
+        let registry = SessionRegistry::default();
+        let numbers = |after: u64, most: usize| {
+            let views = registry.of_bucket(&BucketKey::from("b"), after, most);
+            views.iter().map(|view| view.number).collect::<Vec<_>>()
+        };
+        let _others: Vec<_> = (0..3).map(|_| register(&registry, "a")).collect();
+        let first = register(&registry, "b");
+        let _more: Vec<_> = (0..3).map(|_| register(&registry, "a")).collect();
+        let [second, third] = [(); 2].map(|()| register(&registry, "b"));
+        assert_eq!(numbers(0, 9), [1, 2, 3]);
+        assert_eq!((numbers(0, 2), numbers(2, 2)), (vec![1, 2], vec![3]));
+        // A page never misses a session that was there before it was asked for.
+        drop(third);
+        let _fourth = register(&registry, "b");
+        assert_eq!(numbers(2, 9), [4]);
+        drop((first, second));
+        assert_eq!(numbers(0, 9), [4]);
+    }
+
+    #[test]
+    fn a_bucket_without_sessions_is_forgotten() {
+        let registry = SessionRegistry::default();
+        drop((register(&registry, "a"), register(&registry, "a")));
+        let sessions = registry.entries.lock();
+        assert!(sessions.by_id.is_empty() && sessions.by_bucket.is_empty());
     }
 }

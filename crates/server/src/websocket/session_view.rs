@@ -12,7 +12,7 @@ use crate::limits::Network;
 /// What others may see of a session. Nothing in it is a secret.
 #[derive(Debug)]
 pub(crate) struct SessionView {
-    /// Counts the sessions of the server.
+    /// Counts the sessions of the bucket.
     pub(crate) number: u64,
     /// When it began.
     pub(crate) since: SystemTime,

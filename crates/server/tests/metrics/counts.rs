@@ -158,7 +158,7 @@ async fn no_label_has_the_name_of_a_lock_an_owner_or_a_client_and_their_number_d
     let connection = connect(url(&server)).await.unwrap();
     let ttl = Duration::from_secs(60);
     let mut earlier: Option<Vec<String>> = None;
-    for turn in 0..20 {
+    for turn in 0..5 {
         let named = |kind: &str| format!("secret-{kind}-{turn}");
         let (one, other) = (connection.agent(&named("agent")).unwrap(), connection.agent("other").unwrap());
         let held = one.locks().request(&named("web")).await.unwrap();

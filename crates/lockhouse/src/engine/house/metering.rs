@@ -15,7 +15,8 @@ impl Meters {
     /// next, whichever buckets and houses come and go.
     ///
     /// O(buckets): each is looked at once, under its mutex, in O(1). Another reading waits meanwhile, and
-    /// nothing else does.
+    /// nothing else does. It blocks the thread while a bucket is at work: async programs call it where that
+    /// keeps no task from its thread.
     pub fn read(&self, houses: &[House]) -> MeterReading {
         let _one = self.begin_reading();
         let buckets: Vec<Bucket> = houses.iter().flat_map(House::buckets).collect();

@@ -51,7 +51,7 @@ pub(super) struct Find {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     older_than: Option<Duration>,
 
-    /// By name, or by age with the oldest first
+    /// By name, or by age with the oldest first; more than 10,000 assignments come last
     #[arg(long, value_name = "ORDER", value_parser = ["name", "age"])]
     sort: Option<String>,
 

@@ -116,7 +116,8 @@ impl View {
         if *asked != self.question {
             return;
         }
-        if look.page.entries.is_empty() && self.question.cursor.is_some() {
+        let is_empty = look.page.entries.is_empty() && look.page.next.is_none();
+        if is_empty && self.question.cursor.is_some() {
             // What was on this page has ended.
             self.first_page();
             return;
@@ -461,7 +462,10 @@ pub(super) mod tests {
         assert_eq!((view.page(), view.question.cursor.as_deref()), (3, Some("after b")));
         page(&mut view, KeyCode::PageUp);
         assert_eq!((view.page(), view.question.cursor.as_deref()), (2, Some("after a")));
-        see(&mut view, look(2, 0, &[], None));
+        // One that has a next is only a part of the way.
+        see(&mut view, look(2, 0, &[], Some("after m")));
+        assert_eq!((view.page(), view.has_next()), (2, true));
+        see(&mut view, look(3, 0, &[], None));
         assert_eq!((view.page(), view.question.cursor.as_deref()), (1, None));
     }
 

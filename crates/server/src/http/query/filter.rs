@@ -80,6 +80,7 @@ impl Filter {
             token: self.token.map(FencingToken::new),
             before,
             most: 0,
+            most_looked_at: 0,
         })
     }
 

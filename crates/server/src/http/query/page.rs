@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::path::Parameter;
 
-use super::entry::Entry;
+use super::entry::{Entry, EntryKind};
 use crate::http::request::constraints::{CURSOR, PAGE};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
@@ -26,7 +26,7 @@ pub(crate) struct Page<T> {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EntryPage {
-    /// At most as many as asked for.
+    /// At most as many as asked for; there may be fewer, or none, while there is a `next`.
     #[schema(max_items = 1000)]
     pub(crate) entries: Vec<Entry>,
     /// The `cursor` of the next page; `null` on the last.
@@ -49,7 +49,8 @@ pub(crate) enum EntrySort {
     /// By name.
     #[default]
     Name,
-    /// What has begun first comes first.
+    /// What has begun first comes first. Assignments come last, by name, where there are more than one call
+    /// looks at.
     Age,
 }
 
@@ -69,18 +70,23 @@ pub(crate) struct Cut {
 /// locks, then a claim or an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
-    /// When it began, in milliseconds since 1970; 0 if the sort is another one.
+    /// When it began, in milliseconds since 1970, or [`LAST`]; 0 if the sort is another one.
     since_ms: u64,
     name: Vec<u8>,
     kind: u8,
     number: u64,
 }
 
+/// The age of entries that come last in the order by age, by their names.
+const LAST: u64 = u64::MAX;
+
 /// The entries of a page, of any that come by.
 #[derive(Debug)]
 pub(crate) struct Gathering<'c, T> {
     cut: &'c Cut,
     rest: Vec<(Position, T)>,
+    /// The page ends here at the latest.
+    end: Option<Position>,
 }
 
 impl Cut {
@@ -115,10 +121,15 @@ impl Cut {
         Ok(Self { limit: limit as usize, sort, after })
     }
 
-    /// No name on the page is before this.
+    /// No name of what comes by name on the page is before this.
     pub(crate) fn start(&self) -> &[u8] {
-        let after = self.after.as_ref().filter(|_| self.sort == EntrySort::Name);
+        let after = self.after.as_ref().filter(|_| self.sort == EntrySort::Name || self.is_among_last());
         after.map_or(&[], |after| &after.name)
+    }
+
+    /// Whether the page before ended among those that come last in the order by age.
+    pub(crate) fn is_among_last(&self) -> bool {
+        self.after.as_ref().is_some_and(|after| after.since_ms == LAST)
     }
 
     /// The page of these entries that begins there.
@@ -130,13 +141,20 @@ impl Cut {
 
     /// The page of entries that are still to come.
     pub(crate) fn gather<T>(&self) -> Gathering<'_, T> {
-        Gathering { cut: self, rest: Vec::new() }
+        Gathering { cut: self, rest: Vec::new(), end: None }
     }
 }
 
 impl<T> Gathering<'_, T> {
+    /// Ends the page there at the latest, with another one behind it: what comes later is not known.
+    pub(crate) fn end_at(&mut self, end: Position) {
+        self.end = Some(end);
+    }
+
     pub(crate) fn add(&mut self, at: Position, entry: T) {
-        if self.cut.after.as_ref().is_some_and(|after| at <= *after) {
+        if self.cut.after.as_ref().is_some_and(|after| at <= *after)
+            || self.end.as_ref().is_some_and(|end| at > *end)
+        {
             return;
         }
         self.rest.push((at, entry));
@@ -152,7 +170,8 @@ impl<T> Gathering<'_, T> {
         let has_more = self.rest.len() > limit;
         self.leave(limit);
         self.rest.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let next = self.rest.last().filter(|_| has_more).map(|(at, _)| at.to_cursor(self.cut.sort));
+        let last = if has_more { self.rest.last().map(|(at, _)| at) } else { self.end.as_ref() };
+        let next = last.map(|at| at.to_cursor(self.cut.sort));
         Page { entries: self.rest.into_iter().map(|(_, entry)| entry).collect(), next }
     }
 
@@ -192,6 +211,19 @@ impl Position {
         };
         let name = entry.name.0.as_name().as_wtf8().to_vec();
         Self { since_ms, name, kind: entry.kind as u8, number: entry.number }
+    }
+
+    /// The place of the assignment of that name, as WTF-8, in the order by name.
+    pub(crate) fn of_assignment(name: Vec<u8>) -> Self {
+        Self { since_ms: 0, name, kind: EntryKind::Assignment as u8, number: 0 }
+    }
+
+    /// Its place among those that come last in the order by age; by name there are no such.
+    pub(crate) fn among_last(self, sort: EntrySort) -> Self {
+        match sort {
+            EntrySort::Name => self,
+            EntrySort::Age => Self { since_ms: LAST, ..self },
+        }
     }
 
     fn to_cursor(&self, sort: EntrySort) -> String {

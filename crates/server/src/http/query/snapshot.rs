@@ -16,37 +16,51 @@ use crate::limits::{QUOTA, block_in_place_if_large, price_of_query, price_of_tex
 use crate::state::AppState;
 
 /// All that is held and pending.
-#[derive(Default)]
 pub(crate) struct QuerySnapshot {
     snapshot: Snapshot,
     #[expect(dead_code, reason = "kept for its end")]
-    memory: Option<Arc<MemoryReservation>>,
+    memory: Arc<MemoryReservation>,
 }
 
 /// Looks at all that is held and pending.
 pub(crate) async fn look(state: &AppState, bucket: &Bucket) -> ApiResult<QuerySnapshot> {
-    let (bytes, count) = (bucket.bytes_of_snapshot(), bucket.len());
+    look_beside(state, bucket, 0).await
+}
+
+/// Looks at all that is held and pending, with memory for so many bytes of something else.
+pub(super) async fn look_beside(
+    state: &AppState,
+    bucket: &Bucket,
+    others: usize,
+) -> ApiResult<QuerySnapshot> {
+    let (bytes, count) = (bucket.bytes_of_snapshot() + others, bucket.len());
     let memory = reserve(state, bucket, bytes)?;
     charge(state, bucket, price_of_query(count));
     let mut snapshot = pin!(bucket.look(memory.clone()));
     let snapshot =
         poll_fn(|context| block_in_place_if_large(count, || snapshot.as_mut().poll(context))).await?;
-    Ok(QuerySnapshot { snapshot, memory: Some(memory) })
+    Ok(QuerySnapshot { snapshot, memory })
 }
 
-/// Looks at what is held and pending under one name: nothing else is copied.
-pub(crate) async fn look_at_name(
+/// As [`look_beside`], of one name: nothing else is copied.
+pub(super) async fn look_at_name(
     state: &AppState,
     bucket: &Bucket,
     name: &NameBuf,
+    others: usize,
 ) -> ApiResult<QuerySnapshot> {
     let (bytes, count) = bucket.size_of_snapshot_of(name.as_name());
-    let memory = reserve(state, bucket, bytes)?;
+    let memory = reserve(state, bucket, bytes + others)?;
     charge(state, bucket, price_of_query(count));
     let mut snapshot = pin!(bucket.snapshot_of(name.as_name()));
     let snapshot =
         poll_fn(|context| block_in_place_if_large(count, || snapshot.as_mut().poll(context))).await?;
-    Ok(QuerySnapshot { snapshot, memory: Some(memory) })
+    Ok(QuerySnapshot { snapshot, memory })
+}
+
+/// Looks at nothing, with memory for so many bytes of something else.
+pub(super) fn look_at_nothing(state: &AppState, bucket: &Bucket, others: usize) -> ApiResult<QuerySnapshot> {
+    Ok(QuerySnapshot { snapshot: Snapshot::default(), memory: reserve(state, bucket, others)? })
 }
 
 /// Memory for a copy of so many bytes of a bucket.
@@ -72,14 +86,20 @@ impl QuerySnapshot {
 
 /// The answer as JSON, at the price of its bytes, which count until the caller has taken them.
 pub(crate) fn json_answer(state: &AppState, tenant: &str, what: &impl Serialize) -> ApiResult<JsonAnswer> {
-    let mut memory = state.limiter.unread.of(tenant);
     let text = JsonAnswer::text(what);
-    state.limiter.charge_call(tenant, price_of_text(text.len()));
-    if memory.reserve(text.len()).is_err() {
+    let memory = reserve_answer(state, tenant, text.len())?;
+    Ok(JsonAnswer::new(text, memory))
+}
+
+/// Memory for an answer of so many bytes until the caller has taken them, and their price.
+pub(crate) fn reserve_answer(state: &AppState, tenant: &str, bytes: usize) -> ApiResult<MemoryReservation> {
+    let mut memory = state.limiter.unread.of(tenant);
+    state.limiter.charge_call(tenant, price_of_text(bytes));
+    if memory.reserve(bytes).is_err() {
         let why = "the answer has no room in memory beside what the clients of the tenant have not taken yet: ask again later, or for less";
         return Err(Problem::new(Code::QuotaExceeded, why).retry_after(QUOTA));
     }
-    Ok(JsonAnswer::new(text, memory))
+    Ok(memory)
 }
 
 /// Charges the tenant for what a call has cost beyond its admission.

@@ -1,8 +1,5 @@
 //! The id of a request: in each line of the log about it, and in its answer.
 
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::bounds::REQUEST_ID_BYTES;
@@ -26,17 +23,17 @@ fn is_sound(id: &[u8]) -> bool {
     (1..=REQUEST_ID_BYTES).contains(&id.len()) && id.iter().all(is_of_id)
 }
 
-/// An id that no other request of any process has.
+/// An id that no other request of any process has. It is random, as one that counts would tell each caller
+/// how much all others do.
 fn new_id() -> HeaderValue {
-    static PROCESS: LazyLock<String> = LazyLock::new(random_hex::<8>);
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    let id = format!("{}-{}", *PROCESS, LAST.fetch_add(1, Ordering::Relaxed));
-    HeaderValue::try_from(id).expect("hexadecimal digits are visible ASCII")
+    HeaderValue::try_from(random_hex::<16>()).expect("hexadecimal digits are visible ASCII")
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -56,8 +53,17 @@ mod tests {
         }
         for given in [&[][..], &[""], &["a b"], &["a\"b"], &["a", "b"], &[&(longest + "a")]] {
             let (one, other) = (taken(given), taken(given));
-            assert!(is_sound(one.as_bytes()) && one.len() > 16, "{one}");
+            assert!(is_sound(one.as_bytes()) && one.len() == 32, "{one}");
             assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn no_part_of_an_id_counts_the_requests() {
+        let ids: Vec<String> = (0..100).map(|_| taken(&[])).collect();
+        for half in [0..16, 16..32] {
+            let halves: Vec<&str> = ids.iter().map(|id| &id[half.clone()]).collect();
+            assert!(!halves.is_sorted() && BTreeSet::from_iter(&halves).len() == 100, "{ids:?}");
         }
     }
 }

@@ -85,10 +85,10 @@ pub(super) fn of_events() -> Vec<Constant> {
 pub(super) fn of_watching() -> Vec<Constant> {
     vec![
         (
-            "ASSIGNMENTS_AT_ONCE",
-            ASSIGNMENTS_AT_ONCE.to_string(),
-            "assignments that a query looks at in one go",
-            "others use the bucket, and the query goes on",
+            "ASSIGNMENTS_LOOKED_AT",
+            ASSIGNMENTS_LOOKED_AT.to_string(),
+            "assignments that one `GET query` looks at",
+            "the page ends there, and has a `next`",
         ),
         (
             "VIEW_AGE",
@@ -143,6 +143,12 @@ pub(super) fn of_watching() -> Vec<Constant> {
             METRICS_CONNECTIONS.to_string(),
             "connections at once to the listener of the metrics",
             "status 503 `overloaded`, and closed",
+        ),
+        (
+            "METRICS_PAUSE",
+            humantime::format_duration(METRICS_PAUSE).to_string(),
+            "the time between two readings of the metrics",
+            "who asks meanwhile waits, and all who do get one text",
         ),
     ]
 }
