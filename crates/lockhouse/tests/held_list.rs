@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::core::{
-    Acquire, AgentId, Command, Effect, LossReason, NewAgent, NewReclaim, NewRequest, Outcome, Refusal,
-    RequestId,
+    Acquire, AgentId, Command, Effect, EndCause, EventKind, LossReason, NewAgent, NewReclaim, NewRequest,
+    Outcome, Refusal, RequestId,
 };
 use lockhouse::store::MemoryStore;
 use lockhouse::{
-    ClaimError, FencingToken, House, Left, LockError, LockType, ManualClock, Mode, Name, Notice, Options,
-    Port, RecordKind, StoreState,
+    ClaimError, EventFilter, EventItem, EventsFrom, FencingToken, House, Left, LockError, LockType,
+    ManualClock, Mode, Name, NameBuf, Notice, Options, Port, RecordKind, StoreState,
 };
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -354,6 +354,26 @@ async fn a_question_about_a_name_brings_it_up() {
     life.session("other").port.name_comes_up(Name::new("n").unwrap());
     let held = bucket.snapshot().await.unwrap().held;
     assert_eq!(held.iter().map(|lock| &*lock.client_id).collect::<Vec<_>>(), ["(away since a restart)"]);
+}
+
+#[tokio::test]
+async fn a_reader_of_a_listed_name_sees_its_holder_and_then_one_grant() {
+    let (store, locks) = stopped().await;
+    let life = Life::begin(&store).await;
+    let bucket = life.house.bucket("default");
+    let name = Some(NameBuf::new("n").unwrap());
+    let filter = EventFilter { name, ..EventFilter::default() };
+    let mut events = bucket.events(EventsFrom::State, filter);
+    let Some(Ok(EventItem::State(_, state))) = events.next().await else { panic!() };
+    assert_eq!(&*state.held[0].client_id, "(away since a restart)");
+    let mut back = life.session("one anew");
+    let agent = back.join().await;
+    let lock = back.reclaim(agent, &locks[0]).await.unwrap();
+    back.ask(Command::Release { request: lock }).await;
+    for kind in [EventKind::Granted, EventKind::Ended(EndCause::Released)] {
+        let Some(Ok(EventItem::Event(event))) = events.next().await else { panic!() };
+        assert_eq!((event.kind, &*event.client_id), (kind, "a"));
+    }
 }
 
 #[tokio::test]

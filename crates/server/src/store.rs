@@ -19,13 +19,13 @@ use lockhouse::store::{
 use lockhouse::{House, MemoryBudget, Options, StoreState};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::bounds::FILE_CHECK;
 use crate::cluster::{Cluster, ClusterSecret, NodeClient};
 use crate::config::Config;
 use crate::houses::Houses;
-use crate::limits::house_options;
+use crate::limits::{LOG_EVERY, house_options};
 use crate::metrics::meters;
 use crate::random::random_hex;
 use crate::settings::{PostgresUrl, StoreChoice};
@@ -294,6 +294,23 @@ pub(crate) async fn file_gone(file: Option<DatabaseFile>) -> Fatal {
             tracing::error!("the database file is not watched: {error}");
             pending().await
         }
+    }
+}
+
+/// Logs at intervals how many refusals are in no history, if there were any since.
+pub(crate) async fn log_left_out(houses: &Houses) -> Infallible {
+    let mut logged = 0;
+    loop {
+        sleep(LOG_EVERY).await;
+        // Of a fleet it falls with each slot that goes.
+        let count = houses.all().iter().map(House::refusals_left_out).sum::<u64>();
+        if count > logged {
+            tracing::warn!(
+                count = count - logged,
+                "refusals are in no history: too many different ones came at once"
+            );
+        }
+        logged = count;
     }
 }
 

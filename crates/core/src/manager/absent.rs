@@ -7,7 +7,8 @@ use std::hash::BuildHasher;
 use super::LockManager;
 use super::tables::table::Tenure;
 use crate::{
-    Acquire, AgentId, Effect, EndCause, FencingToken, Grant, Instant, Mode, Name, NewRequest, Now, RequestId,
+    Acquire, AgentId, Discipline, Effect, EndCause, FencingToken, Grant, Instant, LossCause, Mode, Name,
+    NewRequest, Now, RequestId,
 };
 
 /// The locks of holders that have not come back yet. They are held like any others, by one agent that stands
@@ -59,6 +60,7 @@ impl<S: BuildHasher> LockManager<S> {
         let lock = self.absent.as_mut().and_then(|absent| absent.locks.remove(&token));
         if let Some(request) = lock.filter(|request| self.table.entry(*request).is_some()) {
             self.table.ends_for(|| EndCause::NotReclaimed);
+            self.table.tally_loss(Discipline::Web, LossCause::NotReclaimed, 1);
             self.release_the_lock(now, request);
         }
     }
@@ -122,7 +124,7 @@ mod tests {
     use foldhash::fast::FixedState;
 
     use super::*;
-    use crate::{Command, Limits, NewAgent, NewReclaim, Outcome, Refusal};
+    use crate::{Command, EventKind, Limits, NewAgent, NewReclaim, Outcome, Refusal};
 
     type Manager = LockManager<FixedState>;
 
@@ -258,6 +260,33 @@ mod tests {
         assert!(!manager.hold_absent(at(0), name("n"), Mode::Shared, FencingToken::new(8)));
         assert_eq!(manager.held_remotely(), 1);
     }
+
+    #[test]
+    fn a_lock_that_is_reclaimed_is_granted_once_and_its_stand_in_is_no_hold_that_ended() {
+        let mut manager = Manager::new(FixedState::default());
+        manager.start_events(100);
+        manager.continue_tokens_above(100);
+        manager.begin_absence(at(0), UNTIL, "away");
+        for (text, token) in [("n", 7), ("m", 8)] {
+            manager.hold_absent(at(0), name(text), Mode::Exclusive, FencingToken::new(token));
+        }
+        assert!(!manager.has_events());
+        let Outcome::Granted(_) = reclaim(&mut manager, "n", Mode::Exclusive, 7) else { panic!() };
+        manager.give_up_absent(at(2), FencingToken::new(8));
+        let events = std::iter::from_fn(|| manager.poll_event());
+        let events: Vec<_> = events.map(|event| (event.kind, event.who, event.token)).collect();
+        assert_eq!(
+            events,
+            [
+                (EventKind::Granted, "back".into(), Some(FencingToken::new(7))),
+                (EventKind::Ended(EndCause::NotReclaimed), "away".into(), Some(FencingToken::new(8))),
+            ]
+        );
+        let totals = manager.totals().unwrap();
+        assert_eq!(totals.holds_ms[Discipline::Web as usize].count(), 1);
+        assert_eq!(totals.lost[Discipline::Web as usize][LossCause::NotReclaimed as usize], 1);
+    }
+
     #[test]
     fn a_full_table_takes_what_was_in_it_before() {
         let limits = Limits { entries: 2, names: 1, agents: 1, ..Limits::DEFAULT };

@@ -210,7 +210,10 @@ impl<S: BuildHasher> LockManager<S> {
     ) -> Grant {
         let tenure = Tenure::Agent(request.agent.slot);
         let entry = self.table.add_entry(now.tick(), name, tenure, request.acquire.mode(), extras(request));
-        self.table.tally_reclaim(entry.slot, token);
+        // The stand-in of a holder that is away is granted nothing.
+        if !self.is_absent(request.agent.slot) {
+            self.table.tally_reclaim(entry.slot, token);
+        }
         self.hold(now, name, entry.slot, token)
     }
 

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use lockhouse::core::{Discipline, EventKind};
-use lockhouse::store::{CommitOutcome, HistoryEnd, HistoryFilter, Write};
+use lockhouse::store::{CommitOutcome, HistoryFilter, Write};
 use lockhouse::{
-    Bucket, BucketKey, EventBounds, EventFilter, EventItem, Events, EventsFrom, MemoryBudget, NameBuf,
+    Bucket, BucketKey, EventBounds, EventFilter, EventItem, Events, EventsFrom, House, MemoryBudget, NameBuf,
     Options,
 };
 
-use crate::gate::{Gate, poll, record, settle};
+use crate::gate::{Gate, manual, poll, record, settle};
 
 /// What a reader gets now, in words.
 async fn now(events: &mut Events) -> Vec<String> {
@@ -222,5 +222,115 @@ async fn a_refusal_is_written_with_the_next_commit_and_makes_none() {
     assert!(!gate.writes().iter().any(is_refusal));
     house.close().await;
     assert!(gate.writes().iter().any(is_refusal));
-    assert_eq!(HistoryEnd::Refused.word(), "refused");
+}
+
+#[tokio::test]
+async fn what_is_refused_as_the_bucket_recovers_is_not_in_the_history() {
+    const LEASE: Duration = Duration::from_secs(10);
+    let gate = Gate::new();
+    let (clock, options) = manual();
+    let options = options.lease(LEASE).always_recover(true).events(EventBounds::DEFAULT);
+    let house = gate.house_with(options).await;
+    let bucket = house.bucket("default");
+    let claim = async |name: &'static str, who: &'static str| {
+        bucket.claims().claim(name, who, Duration::from_secs(60)).await
+    };
+    let mut events = all(&bucket);
+    claim("seat", "Ada").await.unwrap_err();
+    assert_eq!(now(&mut events).await, ["refused seat Ada"]);
+    clock.advance(LEASE);
+    settle().await;
+    claim("seat", "Ada").await.unwrap();
+    claim("seat", "Bob").await.unwrap_err();
+    claim("other seat", "Bob").await.unwrap();
+    let refused = gate.writes().into_iter().filter_map(|write| match write {
+        Write::Refused { refusal, .. } => Some(refusal.who.to_string()),
+        _ => None,
+    });
+    assert_eq!(refused.collect::<Vec<_>>(), ["Bob"]);
+}
+
+#[tokio::test]
+async fn a_reader_that_keeps_up_has_no_gap_though_the_tenant_has_half_of_its_memory() {
+    let gate = Gate::new();
+    let budget = MemoryBudget::new(256 << 10);
+    let options = Options::new().events(EventBounds::DEFAULT).memory_budget(&budget);
+    let house = gate.house_with(options).await;
+    let bucket = house.bucket("default");
+    let agent = bucket.agent("web").unwrap();
+    let owner = bucket.owners().open("Ada", Duration::from_secs(3600)).await.unwrap();
+    let mut locks = budget.of(bucket.key().tenant());
+    locks.reserve(160 << 10).unwrap();
+    let mut events = all(&bucket);
+    for _ in 0..100 {
+        drop(agent.locks().request("n").await.unwrap());
+        assert_eq!(now(&mut events).await, ["granted n web", "ended n web"]);
+    }
+    // So it is with what waits for the store.
+    gate.shut();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    drop(agent.locks().request("n").await.unwrap());
+    gate.open();
+    lock.await.unwrap();
+    assert_eq!(now(&mut events).await, ["granted record/1 Ada", "granted n web", "ended n web"]);
+}
+
+#[tokio::test]
+async fn what_waits_for_the_store_counts_and_gives_way_once_the_tenant_has_half_of_its_memory() {
+    let gate = Gate::new();
+    let budget = MemoryBudget::new(256 << 10);
+    let options = Options::new().events(EventBounds::DEFAULT).memory_budget(&budget);
+    let house = gate.house_with(options).await;
+    let bucket = house.bucket("default");
+    let agent = bucket.agent("web").unwrap();
+    let owner = bucket.owners().open("Ada", Duration::from_secs(3600)).await.unwrap();
+    let mut events = all(&bucket);
+    settle().await;
+    gate.shut();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    let name = "n".repeat(1000);
+    for _ in 0..1000 {
+        drop(agent.locks().request(&*name).await.unwrap());
+    }
+    let taken = budget.taken(bucket.key().tenant());
+    assert!((64 << 10..=160 << 10).contains(&taken), "{taken}");
+    gate.open();
+    lock.await.unwrap();
+    assert_eq!(now(&mut events).await, ["gap", "state 1 0"]);
+}
+
+#[tokio::test]
+async fn an_event_that_is_larger_than_all_that_may_wait_is_a_gap() {
+    let gate = Gate::new();
+    let bounds = EventBounds { event_bytes: 100, ..EventBounds::DEFAULT };
+    let house = gate.house_with(Options::new().events(bounds)).await;
+    let bucket = house.bucket("default");
+    let agent = bucket.agent("web").unwrap();
+    let owner = bucket.owners().open("Ada", Duration::from_secs(3600)).await.unwrap();
+    let mut events = all(&bucket);
+    settle().await;
+    gate.shut();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    for _ in 0..3 {
+        drop(agent.locks().request("n").await.unwrap());
+    }
+    gate.open();
+    lock.await.unwrap();
+    assert_eq!(now(&mut events).await, ["gap", "state 1 0"]);
+}
+
+#[tokio::test]
+async fn the_events_of_a_house_without_a_store_end_with_it() {
+    let house = House::new();
+    let bucket = house.bucket("read");
+    let quiet = house.bucket("quiet");
+    let mut events = all(&bucket);
+    house.close().await;
+    assert_eq!(now(&mut events).await, ["over"]);
+    for bucket in [bucket, quiet, house.bucket("late")] {
+        assert_eq!(now(&mut all(&bucket)).await, ["over"]);
+    }
 }

@@ -31,4 +31,4 @@ pub(crate) use self::prices::{block_in_place_if_large, price_of_query, price_of_
 pub(crate) use self::quotas::{Full, Permit, Quotas};
 pub(crate) use self::rate_limiter::RateLimiter;
 pub use self::refusals::Refused;
-pub(crate) use self::refusals::{QUOTA, announced_ms};
+pub(crate) use self::refusals::{LOG_EVERY, QUOTA, announced_ms};

@@ -97,7 +97,7 @@ impl Default for Refusals {
 }
 
 /// The time between two log lines about the refusals since.
-const LOG_EVERY: Duration = Duration::from_secs(10);
+pub(crate) const LOG_EVERY: Duration = Duration::from_secs(10);
 
 impl Refusals {
     pub(crate) fn count(&self, kind: Refused) {

@@ -152,6 +152,13 @@ impl Scrape {
             ("lockhouse_commit_writes", "How many writes a commit has"),
             1.0,
             [(Labels::new(), &commits.writes)],
+        )?;
+        writer.counters(
+            (
+                "lockhouse_history_left_out",
+                "Refusals of offline locks and claims that are in no history, as too many came at once",
+            ),
+            [(Labels::new(), self.reading.refusals_left_out)],
         )
     }
 

@@ -21,7 +21,7 @@ use crate::houses::Houses;
 use crate::limits::Refused;
 use crate::settings::StoreChoice;
 use crate::state::AppState;
-use crate::store::{OpenStoreError, file_gone, log_outages};
+use crate::store::{OpenStoreError, file_gone, log_left_out, log_outages};
 
 /// A server without its listener: the lock tables, the sessions, and how far it is in its life.
 #[derive(Debug)]
@@ -125,6 +125,7 @@ impl Server {
             never = state.limiter.refusals.log() => match never {},
             never = state.audit.log_counts_in_time() => match never {},
             never = log_outages(&state.houses) => match never {},
+            never = log_left_out(&state.houses) => match never {},
         };
         state.audit.log_counts(Duration::ZERO);
         drop(listener);

@@ -25,8 +25,6 @@ pub(crate) struct Feed {
     dropped: u64,
     /// Why the entries end that are about to be removed.
     cause: Option<EndCause>,
-    /// The next removal is no end: another entry takes its place.
-    is_replaced: bool,
     /// The agent that ends next, as its lease is over.
     silent: Option<AgentId>,
 }
@@ -66,7 +64,7 @@ impl Surroundings<'_> {
 impl Feed {
     pub(super) fn new(most: usize) -> Self {
         let (events, dropped, cause) = (VecDeque::new(), 0, None);
-        Self { events, most: most.max(1), dropped, cause, is_replaced: false, silent: None }
+        Self { events, most: most.max(1), dropped, cause, silent: None }
     }
 
     fn push(&mut self, event: TableEvent) {
@@ -97,9 +95,6 @@ impl Feed {
     /// The entry is about to go. Those of a party that leaves all end for the same cause.
     #[inline(never)]
     pub(super) fn ended(&mut self, entry: &LockEntry, at: Instant, around: Surroundings<'_>) {
-        if std::mem::take(&mut self.is_replaced) {
-            return;
-        }
         let cause = if around.leaving.is_some() { self.cause.clone() } else { self.cause.take() };
         let by_itself = if entry.token.is_some() { EndCause::Released } else { EndCause::Aborted };
         self.push(around.event(entry, at, EventKind::Ended(cause.unwrap_or(by_itself))));
@@ -124,13 +119,6 @@ impl<S: BuildHasher> LockTable<S> {
     pub(crate) fn ended_all(&mut self) {
         if let Some(feed) = self.feed() {
             feed.cause = None;
-        }
-    }
-
-    /// The entry that is removed next has not ended: another one takes its place.
-    pub(crate) fn is_replaced(&mut self) {
-        if let Some(feed) = self.feed() {
-            feed.is_replaced = true;
         }
     }
 
@@ -274,8 +262,7 @@ impl<S: BuildHasher> LockManager<S> {
         }
         let who = self.table.parties[request.agent.slot].label.clone();
         let (discipline, name, mode) = (Discipline::Web, request.name, Some(request.acquire.mode()));
-        let refused = RefusedName { discipline, name, mode, who: &who, owner: None };
-        self.table.refusal_event(refused, refusal.into());
+        self.note_refusal(RefusedName { discipline, name, mode, who: &who, owner: None }, refusal);
     }
 
     /// A command was refused: for locks and claims each name that is in the way is an event.
@@ -285,11 +272,11 @@ impl<S: BuildHasher> LockManager<S> {
         }
         match command {
             Command::Request(request) => self.note_refused_request(request, refusal),
-            Command::Claim(new) => {
+            Command::Claim(new) if self.limits.check_label(new.claimant).is_ok() => {
                 let (discipline, mode) = (Discipline::Claim, Some(Mode::Exclusive));
                 let refused =
                     RefusedName { discipline, name: new.name, mode, who: new.claimant, owner: None };
-                self.table.refusal_event(refused, refusal.into());
+                self.note_refusal(refused, refusal);
             }
             Command::Lock(new) => {
                 let Some(party) = self.table.owners.get(&new.owner) else { return };
@@ -304,11 +291,18 @@ impl<S: BuildHasher> LockManager<S> {
                     };
                     if is_in_the_way {
                         let refused = RefusedName { discipline, name, mode: Some(mode), who: &who, owner };
-                        self.table.refusal_event(refused, refusal.into());
+                        self.note_refusal(refused, refusal);
                     }
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A name that is longer than it may be is not kept, for whatever else it was refused before.
+    fn note_refusal(&mut self, refused: RefusedName<'_>, refusal: &Refusal) {
+        if self.limits.check_name(refused.name).is_ok() {
+            self.table.refusal_event(refused, refusal.into());
         }
     }
 }
@@ -461,6 +455,25 @@ mod tests {
         let locks = Unlock::AllBut(&[]);
         run(&mut manager, 104, Command::Unlock { owner, locks });
         assert_eq!(happened(&mut manager), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_name_or_claimant_that_is_too_long_is_in_no_event_whatever_it_was_refused_for() {
+        let limits = crate::Limits { name_units: 3, label_bytes: 3, ..crate::Limits::DEFAULT };
+        let mut manager = Manager::with_limits(FixedState::default(), limits);
+        manager.start_events(100);
+        let agent = join(&mut manager, "a client", None);
+        let full = Outcome::Refused(Refusal::BudgetExceeded { limit: 1 });
+        for (resource, claimant) in [("long", "Bob"), ("abc", "long"), ("abc", "Bob")] {
+            let (name, ttl_ms, metadata) = (name(resource), 1000, None);
+            let claim = NewClaim { name, claimant, ttl_ms, seed: SecretSeed(2), metadata };
+            manager.tally_command(&Command::Claim(claim), &full);
+            let request = NewRequest::new(agent, name, WAIT);
+            manager.tally_command(&Command::Request(request), &full);
+        }
+        let (of_claim, of_request) =
+            ("Refused(Quota) abc Bob false (0, 0)", "Refused(Quota) abc a client false (0, 0)");
+        assert_eq!(happened(&mut manager), [of_request, of_claim, of_request]);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct TableTally {
     totals: Totals,
     /// By the second since which requests wait: how many.
     waiting: BTreeMap<u64, u32>,
+    /// The next removal is no end: another entry takes the place of the one that goes.
+    is_replaced: bool,
     /// What happens, if that is asked for, too.
     pub(super) feed: Option<Feed>,
 }
@@ -132,12 +134,22 @@ impl<S: BuildHasher> LockTable<S> {
     fn note_end(&mut self, slot: u32, leaving: Option<&PartySlot>) {
         let Self { entries, names, parties, claims, tally, .. } = self;
         let (entry, Some(tally)) = (&entries[slot], tally) else { return };
+        if std::mem::take(&mut tally.is_replaced) {
+            return;
+        }
         match entry.token {
             Some(_) => tally.ended(entry.tenure().into(), entry.since),
             None => tally.waits_no_more(entry.since),
         }
         if let Some(feed) = &mut tally.feed {
             feed.ended(entry, tally.now, Surroundings { names, parties, claims, leaving });
+        }
+    }
+
+    /// The entry that is removed next has not ended: another one takes its place.
+    pub(crate) fn is_replaced(&mut self) {
+        if let Some(tally) = &mut self.tally {
+            tally.is_replaced = true;
         }
     }
 
@@ -156,7 +168,8 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.tally = Some(Box::default());
     }
 
-    /// What has happened since [`start_tally`](Self::start_tally); none without it.
+    /// What has happened since [`start_tally`](Self::start_tally), or since
+    /// [`start_events`](Self::start_events); none without either.
     pub fn totals(&self) -> Option<&Totals> {
         self.table.tally.as_ref().map(|tally| &tally.totals)
     }

@@ -101,7 +101,8 @@ impl Shared {
         let mut bucket = Self::restored(key, environment, house, manager, None, 0, false);
         if let (Some(log), Some(bounds)) = (past, bucket.environment.bounds.events) {
             bucket.events = OnceLock::from(log.clone());
-            bucket.state.get_mut().start_events(log, bounds);
+            let memory = bucket.environment.reservation_of(bucket.key.tenant());
+            bucket.state.get_mut().start_events(log, bounds, memory);
         }
         bucket
     }
@@ -128,8 +129,9 @@ impl Shared {
         let mut state = State::new(manager, absence, memory, durability, facts);
         let (scope, events) = (Arc::new(key.scope()), OnceLock::new());
         if let Some(bounds) = environment.bounds.events {
-            let log = EventLog::new(bounds, environment.reservation_of(key.tenant()));
-            state.start_events(events.get_or_init(|| Arc::new(log)).clone(), bounds);
+            let memory = || environment.reservation_of(key.tenant());
+            let log = EventLog::new(bounds, memory());
+            state.start_events(events.get_or_init(|| Arc::new(log)).clone(), bounds, memory());
         }
         let began = environment.clock.now();
         Self { key, scope, environment, house, metered, began, events, state: Mutex::new(state) }

@@ -274,7 +274,17 @@ impl Pipeline {
 
     /// Something was refused in a bucket of that tenant, which goes into the history with the next commit.
     pub(crate) fn refused(&self, scope: &Arc<Scope>, tenant: &str, record: RefusalRecord) {
-        self.refusals.add(scope, tenant, record, Instant::now());
+        let left_out = self.refusals.add(scope, tenant, record, Instant::now());
+        if left_out > 0
+            && let Some(meters) = &self.status.meters
+        {
+            meters.note_left_out(left_out);
+        }
+    }
+
+    /// How many refusals are in no history, as too many came.
+    pub(crate) fn refusals_left_out(&self) -> u64 {
+        self.refusals.left_out()
     }
 
     fn send_loose(&self, write: Write) {

@@ -1,33 +1,49 @@
 //! Refusals of offline locks and claims on their way into the history. They never make a commit: they go with
 //! the next one that others make, so that a caller who is refused again and again makes the store write
 //! neither more often nor much more.
+//!
+//! Each is one entry a minute, however often it comes. Where there are too many different ones, those that
+//! are written already make room first, at the price of another entry within the minute; then new ones of the
+//! tenant that has most are left out, and counted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use lockhouse_core::NameBuf;
 use lockhouse_store::{HistoryKind, REFUSALS_GATHERED, RefusalRecord, Scope, Write};
 use tokio::time::Instant;
 
-use crate::engine::sync::Mutex;
-
-/// So many different refusals are gathered at once, and so many of each tenant.
-const GATHERED: usize = 1024;
-const GATHERED_OF_TENANT: usize = 128;
-
-/// So many go with one commit.
-const WITH_A_COMMIT: usize = 64;
+use crate::engine::events::EventBounds;
+use crate::engine::sync::{AtomicU64, Mutex};
 
 /// The refusals that are gathered.
 #[derive(Debug, Default)]
-pub(crate) struct RefusalQueue(Mutex<Gathered>);
+pub(crate) struct RefusalQueue {
+    gathered: Mutex<Gathered>,
+    left_out: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Gathered {
-    of: HashMap<Kind, State>,
-    tenants: HashMap<Box<str>, usize>,
+    tenants: BTreeMap<Box<str>, OfTenant>,
+    /// The memory of all, about.
+    bytes: usize,
     /// Before that nothing is to be written; none if nothing is there.
     next: Option<Instant>,
+    /// When the present [`EventBounds::REFUSALS_PACE`] began, and how many were written in it.
+    pace: Option<(Instant, usize)>,
+    /// The tenant whose turn was the last.
+    turn: Box<str>,
+}
+
+#[derive(Debug, Default)]
+struct OfTenant {
+    of: HashMap<Kind, State>,
+    bytes: usize,
+    /// How many of them are written, and wait for the end of their minute alone.
+    written: usize,
 }
 
 /// What is one entry: the same name, refused to the same caller.
@@ -41,7 +57,6 @@ struct Kind {
 
 #[derive(Debug)]
 struct State {
-    tenant: Box<str>,
     /// What was refused since it was written; nothing, if its count is 0.
     record: RefusalRecord,
     /// No entry of it is written before.
@@ -49,72 +64,176 @@ struct State {
 }
 
 impl RefusalQueue {
-    /// Something was refused in a bucket of that tenant. Beyond the bounds it is left out.
-    pub(crate) fn add(&self, scope: &Arc<Scope>, tenant: &str, record: RefusalRecord, now: Instant) {
-        let mut gathered = self.0.lock();
+    /// Something was refused in a bucket of that tenant. Returns how many refusals are left out for it: of
+    /// this one, or of others that have made room.
+    pub(crate) fn add(&self, scope: &Arc<Scope>, tenant: &str, record: RefusalRecord, now: Instant) -> u64 {
         let kind = Kind {
             scope: scope.clone(),
             kind: record.kind,
             name: record.name.clone(),
             who: record.who.clone(),
         };
-        if let Some(state) = gathered.of.get_mut(&kind) {
-            if state.record.count == 0 {
-                state.record.since = record.since;
-            }
-            (state.record.at, state.record.owner, state.record.mode) = (record.at, record.owner, record.mode);
-            state.record.count = state.record.count.saturating_add(1);
-            let due = state.not_before;
-            gathered.is_due(due);
-            return;
+        let left_out = self.gathered.lock().add(kind, tenant, record, now);
+        if left_out > 0 {
+            self.left_out.fetch_add(left_out, Ordering::Relaxed);
         }
-        let of_tenant = gathered.tenants.get(tenant).copied().unwrap_or_default();
-        if gathered.of.len() >= GATHERED || of_tenant >= GATHERED_OF_TENANT {
-            return;
-        }
-        gathered.tenants.insert(tenant.into(), of_tenant + 1);
-        gathered.of.insert(kind, State { tenant: tenant.into(), record, not_before: now });
-        gathered.is_due(now);
+        left_out
     }
 
     /// Takes what goes with the commit that is about to be made.
     pub(crate) fn take(&self, now: Instant, writes: &mut Vec<Write>) {
-        let mut gathered = self.0.lock();
-        if gathered.next.is_none_or(|next| next > now) {
-            return;
+        let mut gathered = self.gathered.lock();
+        if gathered.next.is_some_and(|next| next <= now) {
+            gathered.take(now, writes);
         }
-        gathered.next = None;
-        let Gathered { of, tenants, next } = &mut *gathered;
-        let mut taken = 0;
-        of.retain(|kind, state| {
-            let is_due = state.not_before <= now;
-            if is_due && state.record.count == 0 {
-                // Its minute is over, and nothing came since.
-                if let Some(count) = tenants.get_mut(&state.tenant) {
-                    *count -= 1;
-                    if *count == 0 {
-                        tenants.remove(&state.tenant);
-                    }
-                }
-                return false;
-            }
-            if is_due && taken < WITH_A_COMMIT {
-                taken += 1;
-                let refusal = Box::new(state.record.clone());
-                writes.push(Write::Refused { scope: kind.scope.clone(), refusal });
-                state.record.count = 0;
-                state.not_before = now + REFUSALS_GATHERED;
-            }
-            *next = Some(next.map_or(state.not_before, |next| next.min(state.not_before)));
-            true
-        });
+    }
+
+    /// How many refusals were left out.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
     }
 }
 
 impl Gathered {
-    fn is_due(&mut self, at: Instant) {
-        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    fn add(&mut self, kind: Kind, tenant: &str, record: RefusalRecord, now: Instant) -> u64 {
+        let known = self.tenants.get_mut(tenant).and_then(|it| it.again(&kind, &record));
+        let (due, left_out) = match known {
+            Some(not_before) => (not_before, 0),
+            None => {
+                let bytes = bytes_of(&record);
+                let (has_room, left_out) = self.make_room(tenant, bytes);
+                if !has_room {
+                    return left_out + u64::from(record.count);
+                }
+                self.bytes += bytes;
+                let it = self.tenants.entry(tenant.into()).or_default();
+                it.bytes += bytes;
+                it.of.insert(kind, State { record, not_before: now });
+                (now, left_out)
+            }
+        };
+        self.next = Some(self.next.map_or(due, |next| next.min(due)));
+        left_out
     }
+
+    /// Makes room for so many bytes more of that tenant. Returns whether there is room, and how many refusals
+    /// of others are left out for it.
+    fn make_room(&mut self, tenant: &str, more: usize) -> (bool, u64) {
+        let of = |all: &Self| all.tenants.get(tenant).map_or(0, |it| it.bytes) + more;
+        if of(self) > EventBounds::REFUSAL_BYTES_OF_TENANT {
+            self.bytes -= self.tenants.get_mut(tenant).map_or(0, OfTenant::forget_written);
+            if of(self) > EventBounds::REFUSAL_BYTES_OF_TENANT {
+                return (false, 0);
+            }
+        }
+        if self.bytes + more > EventBounds::REFUSAL_BYTES {
+            self.bytes -= self.tenants.values_mut().map(OfTenant::forget_written).sum::<usize>();
+            self.tenants.retain(|_, it| !it.of.is_empty());
+        }
+        let mut left_out = 0;
+        while self.bytes + more > EventBounds::REFUSAL_BYTES {
+            let wanted = of(self);
+            let largest = self.tenants.values_mut().max_by_key(|it| it.bytes);
+            let Some(largest) = largest.filter(|it| it.bytes > wanted) else { return (false, left_out) };
+            let (bytes, count) = largest.drop_one();
+            self.bytes -= bytes;
+            left_out += count;
+        }
+        (true, left_out)
+    }
+
+    fn take(&mut self, now: Instant, writes: &mut Vec<Write>) {
+        let in_time = |(began, _): &(Instant, usize)| now < *began + EventBounds::REFUSALS_PACE;
+        let (began, mut written) = self.pace.filter(in_time).unwrap_or((now, 0));
+        if written >= EventBounds::REFUSALS_WRITTEN {
+            return;
+        }
+        let share = (EventBounds::REFUSALS_WRITTEN - written).div_ceil(self.tenants.len().max(1));
+        for _ in 0..self.tenants.len() {
+            let after = self.tenants.range::<str, _>((Excluded(&*self.turn), Unbounded)).next();
+            let next = after.or_else(|| self.tenants.first_key_value()).map(|(tenant, _)| tenant.clone());
+            let Some(next) = next.filter(|_| written < EventBounds::REFUSALS_WRITTEN) else { break };
+            if let Some(it) = self.tenants.get_mut(&next) {
+                written += it.take(now, share.min(EventBounds::REFUSALS_WRITTEN - written), writes);
+            }
+            self.turn = next;
+        }
+        self.pace = Some((began, written));
+        self.bytes -= self.tenants.values_mut().map(|it| it.forget_those_over(now)).sum::<usize>();
+        self.tenants.retain(|_, it| !it.of.is_empty());
+        self.next = self.tenants.values().flat_map(|it| it.of.values()).map(|state| state.not_before).min();
+    }
+}
+
+impl OfTenant {
+    /// The same was refused once more. Returns when that is due; none if it is not known.
+    fn again(&mut self, kind: &Kind, record: &RefusalRecord) -> Option<Instant> {
+        let State { record: known, not_before } = self.of.get_mut(kind)?;
+        if known.count == 0 {
+            known.since = record.since;
+            self.written -= 1;
+        }
+        (known.at, known.owner, known.mode) = (record.at, record.owner, record.mode);
+        known.count = known.count.saturating_add(record.count);
+        Some(*not_before)
+    }
+
+    /// Those that are due, the oldest first, at most so many. Returns how many.
+    fn take(&mut self, now: Instant, most: usize, writes: &mut Vec<Write>) -> usize {
+        let is_due = |(_, state): &(&Kind, &mut State)| state.record.count > 0 && state.not_before <= now;
+        let mut due: Vec<_> = self.of.iter_mut().filter(is_due).collect();
+        due.sort_unstable_by_key(|(_, state)| (state.not_before, state.record.since));
+        due.truncate(most);
+        let count = due.len();
+        for (kind, state) in due {
+            let refusal = Box::new(state.record.clone());
+            writes.push(Write::Refused { scope: kind.scope.clone(), refusal });
+            state.record.count = 0;
+            state.not_before = now + REFUSALS_GATHERED;
+        }
+        self.written += count;
+        count
+    }
+
+    /// Forgets those that are written, and returns what that frees.
+    fn forget_written(&mut self) -> usize {
+        if self.written == 0 { 0 } else { self.keep(|state| state.record.count > 0) }
+    }
+
+    /// The same of those whose minute is over: nothing has come since.
+    fn forget_those_over(&mut self, now: Instant) -> usize {
+        self.keep(|state| state.record.count > 0 || state.not_before > now)
+    }
+
+    fn keep(&mut self, is_kept: impl Fn(&State) -> bool) -> usize {
+        let before = self.bytes;
+        let Self { of, bytes, written } = self;
+        of.retain(|_, state| {
+            let is_kept = is_kept(state);
+            if !is_kept {
+                *bytes -= bytes_of(&state.record);
+                *written -= 1;
+            }
+            is_kept
+        });
+        before - self.bytes
+    }
+
+    /// Drops some refusal. Returns its bytes, and how often it came.
+    fn drop_one(&mut self) -> (usize, u64) {
+        let some = self.of.keys().next().cloned();
+        let Some(state) = some.and_then(|kind| self.of.remove(&kind)) else { return (0, 0) };
+        let bytes = bytes_of(&state.record);
+        self.bytes -= bytes;
+        self.written -= usize::from(state.record.count == 0);
+        (bytes, state.record.count.into())
+    }
+}
+
+/// The memory of a refusal, about.
+fn bytes_of(record: &RefusalRecord) -> usize {
+    let texts = record.name.as_name().as_wtf8().len() + record.who.len();
+    size_of::<(Kind, State)>() + 2 * texts
 }
 
 #[cfg(test)]
@@ -123,7 +242,7 @@ mod tests {
 
     use std::time::Duration;
 
-    fn refused(queue: &RefusalQueue, tenant: &str, name: &str, (begin, ms): (Instant, u64)) {
+    fn refused(queue: &RefusalQueue, tenant: &str, name: &str, (begin, ms): (Instant, u64)) -> u64 {
         let at = lockhouse_core::Instant::from_millis(ms);
         let record = RefusalRecord {
             kind: HistoryKind::Claim,
@@ -135,41 +254,88 @@ mod tests {
             at,
             count: 1,
         };
-        queue.add(&Arc::new(Scope::new(tenant, "b")), tenant, record, begin + Duration::from_millis(ms));
+        queue.add(&Arc::new(Scope::new(tenant, "b")), tenant, record, begin + Duration::from_millis(ms))
     }
 
-    fn taken(queue: &RefusalQueue, (begin, ms): (Instant, u64)) -> Vec<(u32, u64, u64)> {
+    fn written(queue: &RefusalQueue, (begin, ms): (Instant, u64)) -> Vec<(Arc<Scope>, RefusalRecord)> {
         let mut writes = Vec::new();
         queue.take(begin + Duration::from_millis(ms), &mut writes);
         let record = |write| match write {
-            Write::Refused { refusal, .. } => {
-                (refusal.count, refusal.since.as_millis(), refusal.at.as_millis())
-            }
+            Write::Refused { scope, refusal } => (scope, *refusal),
             other => panic!("{other:?}"),
         };
         writes.into_iter().map(record).collect()
     }
 
+    fn taken(queue: &RefusalQueue, at: (Instant, u64)) -> Vec<(u32, u64, u64)> {
+        let written = written(queue, at).into_iter();
+        written.map(|(_, it)| (it.count, it.since.as_millis(), it.at.as_millis())).collect()
+    }
+
+    /// How many of each tenant are written.
+    fn turns(queue: &RefusalQueue, at: (Instant, u64)) -> BTreeMap<String, usize> {
+        let mut turns = BTreeMap::new();
+        for (scope, _) in written(queue, at) {
+            *turns.entry(scope.tenant.to_string()).or_default() += 1;
+        }
+        turns
+    }
+
+    const PACE_MS: u64 = EventBounds::REFUSALS_PACE.as_millis() as u64;
+
     #[test]
     fn the_same_refusal_is_one_entry_a_minute_however_often_it_comes() {
         let (queue, begin) = (RefusalQueue::default(), Instant::now());
-        (1..=3).for_each(|ms| refused(&queue, "t", "n", (begin, ms)));
+        (1..=3).for_each(|ms| _ = refused(&queue, "t", "n", (begin, ms)));
         assert_eq!(taken(&queue, (begin, 3)), [(3, 1, 3)]);
-        (4..=1000).for_each(|ms| refused(&queue, "t", "n", (begin, ms)));
+        (4..=1000).for_each(|ms| _ = refused(&queue, "t", "n", (begin, ms)));
         assert_eq!(taken(&queue, (begin, 60_002)), []);
         assert_eq!(taken(&queue, (begin, 60_003)), [(997, 4, 1000)]);
         assert_eq!(taken(&queue, (begin, 120_003)), []);
-        let gathered = queue.0.lock();
-        assert!(gathered.of.is_empty() && gathered.tenants.is_empty());
+        let gathered = queue.gathered.lock();
+        assert!(gathered.tenants.is_empty() && gathered.bytes == 0);
     }
 
     #[test]
-    fn a_tenant_that_is_refused_very_much_leaves_others_their_place_and_no_commit_is_long() {
+    fn tenants_have_their_turns_and_no_more_are_written_than_the_pace_allows() {
         let (queue, begin) = (RefusalQueue::default(), Instant::now());
-        (0..10_000).for_each(|n| refused(&queue, "loud", &n.to_string(), (begin, 1)));
-        refused(&queue, "quiet", "n", (begin, 1));
-        assert_eq!(queue.0.lock().of.len(), GATHERED_OF_TENANT + 1);
-        let commits: Vec<_> = (0..4).map(|_| taken(&queue, (begin, 1)).len()).collect();
-        assert_eq!(commits, [WITH_A_COMMIT, WITH_A_COMMIT, 1, 0]);
+        (0..200).for_each(|n| _ = refused(&queue, "loud", &n.to_string(), (begin, 1)));
+        let all = turns(&queue, (begin, 1));
+        assert_eq!(all["loud"], EventBounds::REFUSALS_WRITTEN);
+        refused(&queue, "quiet", "n", (begin, 2));
+        assert!(turns(&queue, (begin, PACE_MS)).is_empty());
+        let next = turns(&queue, (begin, PACE_MS + 1));
+        assert_eq!((next["loud"], next["quiet"]), (EventBounds::REFUSALS_WRITTEN / 2, 1));
+        assert_eq!(queue.left_out(), 0);
+    }
+
+    #[test]
+    fn what_is_written_makes_room_and_what_finds_none_is_counted() {
+        let (queue, begin) = (RefusalQueue::default(), Instant::now());
+        let most = (0..).find(|n| refused(&queue, "loud", &n.to_string(), (begin, 1)) > 0).unwrap();
+        assert!((500..2_000).contains(&most), "{most}");
+        assert_eq!(refused(&queue, "loud", "0", (begin, 1)), 0, "it is there already");
+        assert_eq!((refused(&queue, "quiet", "n", (begin, 1)), queue.left_out()), (0, 1));
+        let count = turns(&queue, (begin, 1))["loud"];
+        let news =
+            (0..).take_while(|n| refused(&queue, "loud", &format!("new {n}"), (begin, 2)) == 0).count();
+        assert!(news > count / 2, "{count} were written, {news} have found room");
+    }
+
+    #[test]
+    fn of_many_tenants_those_that_have_most_make_room() {
+        let (queue, begin) = (RefusalQueue::default(), Instant::now());
+        for loud in 0..8 {
+            (0..2_000).for_each(|n| _ = refused(&queue, &format!("loud {loud}"), &n.to_string(), (begin, 1)));
+        }
+        let full = queue.gathered.lock().bytes;
+        assert!(full <= EventBounds::REFUSAL_BYTES, "{full}");
+        let before = queue.left_out();
+        (0..20).for_each(|n| _ = refused(&queue, "quiet", &n.to_string(), (begin, 1)));
+        let gathered = queue.gathered.lock();
+        assert_eq!(gathered.tenants["quiet"].of.len(), 20);
+        assert!(gathered.bytes <= EventBounds::REFUSAL_BYTES);
+        assert_eq!(gathered.bytes, gathered.tenants.values().map(|it| it.bytes).sum::<usize>());
+        assert!((before + 10..=before + 20).contains(&queue.left_out()));
     }
 }

@@ -249,12 +249,13 @@ impl KeptEvents {
         }
     }
 
-    /// What is kept gives way where its memory is needed for locks: half of the budget is left to those.
+    /// What is kept gives way where its memory is needed for locks: half of the budget is left to those. A
+    /// little stays, so that a reader that keeps up has no gap.
     fn settle(&mut self) {
         let Some(memory) = &mut self.memory else { return };
         loop {
             let bytes = self.bytes + self.web.bytes();
-            if bytes == 0 || memory.reserve_of_half(bytes).is_ok() {
+            if bytes <= EventBounds::FLOOR_BYTES || memory.reserve_of_half(bytes).is_ok() {
                 memory.settle(bytes);
                 return;
             }

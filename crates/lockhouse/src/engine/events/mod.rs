@@ -13,6 +13,10 @@ pub(crate) mod log;
 pub(crate) mod reader;
 mod web_history;
 
+use std::time::Duration;
+
+use lockhouse_core::RefusalCause;
+
 pub use filter::EventFilter;
 pub use log::{BucketEvent, EventPosition, InvalidPosition};
 pub use reader::{EventItem, Events, EventsFrom, EventsLook};
@@ -41,6 +45,30 @@ impl EventBounds {
     /// 16,384 events in 4 MiB, 1,000 entries of history in 512 KiB.
     pub const DEFAULT: Self =
         Self { events: 16_384, event_bytes: 4 << 20, web_entries: 1_000, web_bytes: 512 << 10 };
+
+    /// So many bytes of events and history a bucket keeps, and so many of events that wait for the store,
+    /// also once its tenant has half of its memory. They count in it.
+    pub const FLOOR_BYTES: usize = 16 << 10;
+
+    /// The most refusals of offline locks and claims that a house writes into the history within
+    /// [`REFUSALS_PACE`](Self::REFUSALS_PACE), its tenants in turn.
+    pub const REFUSALS_WRITTEN: usize = 64;
+
+    /// The time in which those are written.
+    pub const REFUSALS_PACE: Duration = Duration::from_secs(4);
+
+    /// The most bytes of refusals that wait in a house for their turn. Beyond them the tenant that has most
+    /// has refusals left out of the history.
+    pub const REFUSAL_BYTES: usize = 1 << 20;
+
+    /// The most bytes of those of one tenant.
+    pub const REFUSAL_BYTES_OF_TENANT: usize = 256 << 10;
+}
+
+/// Whether a refusal for that cause is in the history: somebody had the name, or a bound was reached. A table
+/// that recovers or closes refuses everything.
+pub(crate) fn is_kept_as_history(cause: RefusalCause) -> bool {
+    !matches!(cause, RefusalCause::Recovering | RefusalCause::Closed)
 }
 
 impl Default for EventBounds {

@@ -1,13 +1,13 @@
 //! The history of web locks, in memory: one entry for each hold, wait or refusal that is over.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockhouse_core::{Discipline, EndCause, EventKind, Instant, OwnerEnd, TableEvent};
 use lockhouse_store::{HistoryEnd, HistoryEntry, HistoryFilter, HistoryKind, REFUSALS_GATHERED};
 
-use super::EventBounds;
 use super::log::EventPosition;
+use super::{EventBounds, is_kept_as_history};
 
 /// A page of the history of web locks, the latest entries first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,10 +35,11 @@ pub(super) struct WebHistory {
     bytes: usize,
     last: u64,
     /// Of what is held and had to wait, by its token: since when.
-    waited: HashMap<u64, Instant>,
+    waited: BTreeMap<u64, Instant>,
 }
 
-/// Of so many locks that are held it is remembered since when they waited.
+/// Of so many locks that are held it is remembered since when they waited: of those with the highest tokens,
+/// as the end of a lock may have been lost on its way here.
 const WAITS: usize = 10_000;
 
 /// Equal refusals are looked for among so many of the latest entries.
@@ -47,7 +48,7 @@ const LOOKED_BACK: usize = 16;
 impl WebHistory {
     pub(super) fn new(bounds: EventBounds) -> Self {
         let EventBounds { web_entries: most, web_bytes: most_bytes, .. } = bounds;
-        let (entries, waited) = (VecDeque::new(), HashMap::new());
+        let (entries, waited) = (VecDeque::new(), BTreeMap::new());
         Self { most, most_bytes, entries, bytes: 0, last: 0, waited }
     }
 
@@ -57,8 +58,11 @@ impl WebHistory {
             return;
         }
         match (&event.kind, event.token) {
-            (EventKind::Granted, Some(token)) if event.since < event.at && self.waited.len() < WAITS => {
+            (EventKind::Granted, Some(token)) if event.since < event.at => {
                 self.waited.insert(token.get(), millis(wall(event.since)));
+                if self.waited.len() > WAITS {
+                    self.waited.pop_first();
+                }
             }
             (EventKind::Ended(cause), token) => {
                 let waited = token.and_then(|token| self.waited.remove(&token.get()));
@@ -71,7 +75,9 @@ impl WebHistory {
                     ..entry
                 });
             }
-            (EventKind::Refused(_), _) => self.note_refusal(entry(event, HistoryEnd::Refused, wall)),
+            (EventKind::Refused(cause), _) if is_kept_as_history(*cause) => {
+                self.note_refusal(entry(event, HistoryEnd::Refused, wall));
+            }
             _ => {}
         }
     }
@@ -181,5 +187,34 @@ pub fn history_end(cause: &EndCause) -> HistoryEnd {
         EndCause::AgentEnded => HistoryEnd::ClientEnded,
         EndCause::Aborted => HistoryEnd::Aborted,
         EndCause::Unavailable => HistoryEnd::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockhouse_core::FencingToken;
+
+    use super::*;
+
+    #[test]
+    fn of_the_latest_locks_it_is_known_since_when_they_waited_whatever_ends_were_lost() {
+        let mut history = WebHistory::new(EventBounds::DEFAULT);
+        let wall = |at: Instant| UNIX_EPOCH + std::time::Duration::from_millis(at.as_millis());
+        let event = |token: usize, kind: EventKind| TableEvent {
+            at: Instant::from_millis(7),
+            kind,
+            discipline: Discipline::Web,
+            name: None,
+            mode: None,
+            who: "a".into(),
+            owner: None,
+            token: Some(FencingToken::new(token as u64)),
+            since: Instant::from_millis(5),
+        };
+        (1..=WAITS + 1).for_each(|token| history.note(&event(token, EventKind::Granted), &wall));
+        for (token, waited) in [(1, None), (WAITS + 1, Some(Instant::from_millis(5)))] {
+            history.note(&event(token, EventKind::Ended(EndCause::Released)), &wall);
+            assert_eq!(history.entries.back().unwrap().waiting_since, waited);
+        }
     }
 }

@@ -167,6 +167,9 @@ impl Inner {
         if self.environment.store_is_over() {
             bucket.is_over(self.loss().as_ref());
         }
+        if self.pipeline.is_none() && self.is_closing() {
+            bucket.end_events();
+        }
         if self.recovery.of_new_until.is_some() {
             // The ticker learns the end of the recovery, during which the bucket must not be forgotten.
             bucket.with(|_| ());

@@ -254,8 +254,12 @@ impl House {
         let buckets = self.inner.buckets_in_order();
         buckets.iter().for_each(|bucket| _ = bucket.handle(Command::Close));
         let last = if recovers_new { LastWrite::Unlisted } else { LastWrite::of(&buckets) };
+        let Some(pipeline) = self.inner.pipeline() else {
+            // With a store they end with it.
+            buckets.iter().for_each(|bucket| bucket.end_events());
+            return StoreState::Closed(last.left());
+        };
         drop(buckets);
-        let Some(pipeline) = self.inner.pipeline() else { return StoreState::Closed(last.left()) };
         pipeline.stop(Stop::Closed(last));
         pipeline.status().ended().await
     }
@@ -345,6 +349,12 @@ impl House {
     /// The store, for operations that only it offers, such as a backup.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.inner.pipeline().map(|pipeline| pipeline.store())
+    }
+
+    /// How many refusals of offline locks and claims this life of the house has left out of its history, as
+    /// too many different ones came at once ([bounds](crate::EventBounds)).
+    pub fn refusals_left_out(&self) -> u64 {
+        self.inner.pipeline().map_or(0, |pipeline| pipeline.refusals_left_out())
     }
 
     /// A page of the history of a bucket, the latest entries first: the offline locks, claims, assignments

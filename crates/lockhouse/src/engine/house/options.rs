@@ -94,7 +94,7 @@ impl Options {
     /// How much of what happens each bucket keeps from its start on: for [readers](crate::Bucket::events),
     /// and as the history of its web locks. Without it a bucket keeps events from its first reader on, and no
     /// history of web locks. What is kept counts in the [memory budget](Self::memory_budget), and gives way
-    /// once the tenant has half of that.
+    /// once the tenant has half of that, but for a [little](EventBounds::FLOOR_BYTES).
     pub fn events(mut self, bounds: EventBounds) -> Self {
         self.bounds.events = Some(bounds);
         self

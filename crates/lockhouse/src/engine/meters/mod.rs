@@ -63,6 +63,7 @@ struct Sums {
     /// The buckets that were not, as they were last seen.
     live: HashMap<u64, Seen>,
     commits: CommitReading,
+    refusals_left_out: u64,
 }
 
 #[derive(Debug)]
@@ -108,7 +109,7 @@ impl Meters {
             durations_us: Histogram::new(COMMIT_BOUNDS_US),
             writes: Histogram::new(WRITE_BOUNDS),
         };
-        let sums = Sums { dropped: BTreeMap::new(), live: HashMap::new(), commits };
+        let sums = Sums { dropped: BTreeMap::new(), live: HashMap::new(), commits, refusals_left_out: 0 };
         let (next, reading, sums) = (AtomicU64::new(0), Mutex::default(), Mutex::new(sums));
         Self(Arc::new(Inner { labels, next, reading, sums }))
     }
@@ -127,6 +128,11 @@ impl Meters {
         let mut sums = self.0.sums.lock();
         sums.commits.durations_us.add(u64::try_from(length.as_micros()).unwrap_or(u64::MAX));
         sums.commits.writes.add(writes as u64);
+    }
+
+    /// So many refusals more are in no history.
+    pub(crate) fn note_left_out(&self, count: u64) {
+        self.0.sums.lock().refusals_left_out += count;
     }
 
     /// Lets one reading go on at a time.
@@ -151,7 +157,8 @@ impl Meters {
         for (label, totals) in sums.dropped.iter().chain(live) {
             labels.entry(label.clone()).or_insert_with(|| LabelReading::new(label)).totals.merge(totals);
         }
-        MeterReading { labels: labels.into_values().collect(), commits: sums.commits }
+        let Sums { commits, refusals_left_out, .. } = *sums;
+        MeterReading { labels: labels.into_values().collect(), commits, refusals_left_out }
     }
 }
 
@@ -187,7 +194,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::{House, Options};
+    use crate::{EventBounds, House, Options};
 
     fn requested(reading: &MeterReading) -> Vec<(&str, u64)> {
         reading.labels.iter().map(|label| (&*label.label, label.totals.requested[0])).collect()
@@ -216,6 +223,16 @@ mod tests {
             take(&house, bucket).await;
         }
         assert_eq!(requested(&meters.read(&[house])), [("b", 1), ("other", 2)]);
+    }
+
+    #[tokio::test]
+    async fn a_house_without_meters_has_no_totals_though_it_keeps_events() {
+        let options = Options::new().events(EventBounds::DEFAULT);
+        for (options, is_counted) in [(options.clone(), false), (options.meters(&Meters::first(1)), true)] {
+            let bucket = House::with_options(&options).bucket("a");
+            drop(bucket.agent("a").unwrap().locks().request("n").await.unwrap());
+            assert_eq!(bucket.overview().await.unwrap().totals.is_some(), is_counted);
+        }
     }
 
     #[tokio::test]

@@ -11,6 +11,8 @@ pub struct MeterReading {
     pub labels: Vec<LabelReading>,
     /// What was committed to the store.
     pub commits: CommitReading,
+    /// How many refusals of offline locks and claims are in no history, as too many came at once.
+    pub refusals_left_out: u64,
 }
 
 /// What the buckets of one label have done, and what there is in them.

@@ -64,7 +64,7 @@ pub(super) fn of_events() -> Vec<Constant> {
         (
             "EVENT_BYTES",
             bytes(EventBounds::DEFAULT.event_bytes),
-            "what those take; less once the tenant has half of `table_mib_per_tenant`",
+            "what those take, and as much what waits for the store; less once the tenant has half of `table_mib_per_tenant`",
             "a reader that is behind gets a `gap`",
         ),
         (
@@ -78,6 +78,36 @@ pub(super) fn of_events() -> Vec<Constant> {
             bytes(EventBounds::DEFAULT.web_bytes),
             "what those take; less once the tenant has half of `table_mib_per_tenant`",
             "the oldest is forgotten",
+        ),
+        (
+            "FLOOR_BYTES",
+            bytes(EventBounds::FLOOR_BYTES),
+            "events and history that each bucket keeps even then, and as much of what waits for the store",
+            "a reader that is behind gets a `gap`",
+        ),
+        (
+            "REFUSALS_WRITTEN",
+            EventBounds::REFUSALS_WRITTEN.to_string(),
+            "refusals of all tenants, in a fleet of each slot, that go into the database in `REFUSALS_PACE`",
+            "the rest waits, and tenants take turns",
+        ),
+        (
+            "REFUSALS_PACE",
+            humantime::format_duration(EventBounds::REFUSALS_PACE).to_string(),
+            "the time in which those are written",
+            "",
+        ),
+        (
+            "REFUSAL_BYTES",
+            bytes(EventBounds::REFUSAL_BYTES),
+            "what such refusals take that wait, in a fleet of each slot",
+            "those of the tenant that has most are in no history; logged, and counted as `lockhouse_history_left_out_total`",
+        ),
+        (
+            "REFUSAL_BYTES_OF_TENANT",
+            bytes(EventBounds::REFUSAL_BYTES_OF_TENANT),
+            "the same of one tenant",
+            "further ones are in no history",
         ),
     ]
 }

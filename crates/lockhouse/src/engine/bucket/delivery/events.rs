@@ -11,8 +11,9 @@ use crate::engine::bucket::durability::Durability;
 use crate::engine::bucket::shared::Shared;
 use crate::engine::bucket::state::State;
 use crate::engine::clock::Clock;
-use crate::engine::events::EventBounds;
 use crate::engine::events::log::{EventLog, EventPosition};
+use crate::engine::events::{EventBounds, is_kept_as_history};
+use crate::engine::memory::MemoryReservation;
 use crate::error::StoreError;
 
 /// The events that wait for the store, and where they go then.
@@ -24,6 +25,8 @@ pub(in crate::engine::bucket) struct EventQueue {
     count: u64,
     bytes: usize,
     bounds: EventBounds,
+    /// Where that has a bound, the memory of those that wait.
+    memory: Option<MemoryReservation>,
     /// Refusals of offline locks and claims, for the history of the store.
     refused: Vec<RefusalRecord>,
     /// Whether there is a store for them.
@@ -50,7 +53,7 @@ struct Waiting {
 /// The refusal of an offline lock or a claim, in calendar time.
 fn refusal_of(event: &TableEvent, wall_ms: &dyn Fn(Instant) -> u64) -> Option<RefusalRecord> {
     let kind = match event.discipline {
-        _ if !matches!(event.kind, EventKind::Refused(_)) => return None,
+        _ if !matches!(event.kind, EventKind::Refused(cause) if is_kept_as_history(cause)) => return None,
         Discipline::Web => return None,
         Discipline::Offline => HistoryKind::Offline,
         Discipline::Claim => HistoryKind::Claim,
@@ -66,25 +69,54 @@ impl EventQueue {
         self.count += 1 + next.lost;
         self.bytes += next.event.bytes();
         self.waiting.push_back(next);
-        while self.waiting.len() > self.bounds.events.max(1) || self.bytes > self.bounds.event_bytes {
-            let Some(first) = self.waiting.pop_front() else { return };
-            self.bytes -= first.event.bytes();
-            match self.waiting.front_mut() {
-                Some(next) => next.lost += first.lost + 1,
-                // A single event that is too large: readers are told of it all the same.
-                None => return self.waiting.push_front(first),
+        while self.waiting.len() > self.bounds.events || self.bytes > self.bounds.event_bytes {
+            if !self.drop_first() {
+                return;
             }
         }
+    }
+
+    /// The oldest gives way; not the last one, whatever its size: it says how many are lost.
+    fn drop_first(&mut self) -> bool {
+        if self.waiting.len() < 2 {
+            return false;
+        }
+        let first = self.waiting.pop_front();
+        if let (Some(first), Some(next)) = (first, self.waiting.front_mut()) {
+            self.bytes -= first.event.bytes();
+            next.lost += first.lost + 1;
+        }
+        true
+    }
+
+    /// What waits gives way where its memory is needed for locks, as what is kept does.
+    fn settle(&mut self) {
+        let Some(mut memory) = self.memory.take() else { return };
+        while self.bytes > EventBounds::FLOOR_BYTES && memory.reserve_of_half(self.bytes).is_err() {
+            for _ in 0..=self.waiting.len() / 8 {
+                self.drop_first();
+            }
+            if self.waiting.len() < 2 {
+                break;
+            }
+        }
+        memory.settle(self.bytes);
+        self.memory = Some(memory);
     }
 }
 
 impl State {
     /// From now on what happens goes into that log.
-    pub(in crate::engine::bucket) fn start_events(&mut self, log: Arc<EventLog>, bounds: EventBounds) {
+    pub(in crate::engine::bucket) fn start_events(
+        &mut self,
+        log: Arc<EventLog>,
+        bounds: EventBounds,
+        memory: Option<MemoryReservation>,
+    ) {
         self.manager.start_events(bounds.events);
         let (waiting, refused) = (VecDeque::new(), Vec::new());
         let is_stored = matches!(self.durability, Durability::Durable(_)) && bounds.web_entries > 0;
-        let queue = EventQueue { log, waiting, count: 0, bytes: 0, bounds, refused, is_stored };
+        let queue = EventQueue { log, waiting, count: 0, bytes: 0, bounds, memory, refused, is_stored };
         self.events = Some(Box::new(queue));
     }
 
@@ -105,6 +137,7 @@ impl State {
                 (lost, event)
             });
             queue.log.append(events, wall);
+            queue.settle();
         }
         if manager.has_events() {
             let mut lost = manager.dropped_events();
@@ -132,6 +165,7 @@ impl State {
                         }
                         queue.push(Waiting { group, lost: std::mem::take(&mut lost), event });
                     }
+                    queue.settle();
                 }
             }
         }
@@ -167,15 +201,22 @@ impl Shared {
     pub(crate) fn events(&self) -> &Arc<EventLog> {
         self.events.get_or_init(|| {
             let bounds = EventBounds { web_entries: 0, ..EventBounds::DEFAULT };
-            let log = Arc::new(EventLog::new(bounds, self.environment.reservation_of(self.key().tenant())));
+            let memory = || self.environment.reservation_of(self.key().tenant());
+            let log = Arc::new(EventLog::new(bounds, memory()));
             let mut state = self.state.lock();
             if state.is_over() {
                 log.end();
             } else {
-                state.start_events(log.clone(), bounds);
+                state.start_events(log.clone(), bounds, memory());
             }
             log
         })
+    }
+
+    /// The house has ended, and no event comes any more: not for a reader that begins later, either.
+    pub(crate) fn end_events(&self) {
+        self.events();
+        self.state.lock().end_events();
     }
 
     /// What has happened in the bucket, if that is kept.
@@ -189,6 +230,11 @@ impl Shared {
         self: &Arc<Self>,
         name: Option<Name<'_>>,
     ) -> Result<(Snapshot, Option<EventPosition>), StoreError> {
+        if let Some(name) = name {
+            // If a list says that it is held, the state shows that.
+            let now = self.environment.clock.stamp();
+            self.with(|state| state.name_comes_up(now, name));
+        }
         self.read_state(|state| {
             let snapshot = match name {
                 Some(name) => state.manager.snapshot_of(name),
