@@ -214,12 +214,13 @@ pub struct RefusalRecord {
 }
 
 /// How much of the history a store keeps, of all buckets together. The oldest entries go first, now and then
-/// and many together, with commits.
+/// and many together, with commits, none of which deletes more than a few thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryBounds {
-    /// The most rows, about: entries beyond are deleted by the thousand.
+    /// The most rows, about: entries beyond are deleted by the thousand. With 0 nothing is added, and what is
+    /// there goes by its age alone.
     pub rows: u32,
-    /// For how long; none: as long as there is room.
+    /// For how long after their end, about a minute more; none: as long as there is room.
     pub age: Option<Duration>,
 }
 

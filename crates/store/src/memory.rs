@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
@@ -48,11 +48,16 @@ struct Memory {
     /// How many of the entries are refusals.
     refusals: usize,
     bounds: HistoryBounds,
+    /// When entries were last looked for that are too old.
+    looked: Option<Instant>,
     last_entry: u64,
 }
 
 /// The entries of the history take no more than so many bytes.
 const HISTORY_BYTES: usize = 16 << 20;
+
+/// The time between two looks for entries that are too old.
+const AGE_CHECK: Duration = Duration::from_secs(60);
 
 impl Memory {
     fn commit(&mut self, batch: &CommitBatch) -> CommitOutcome {
@@ -66,9 +71,7 @@ impl Memory {
             self.history_bytes += entry.bytes();
             self.refusals += usize::from(entry.end == HistoryEnd::Refused);
         }
-        if self.history.len() > before {
-            self.prune();
-        }
+        self.prune();
         outcome
     }
 
@@ -78,14 +81,28 @@ impl Memory {
             let first = self.history.iter().position(|(_, entry)| entry.end == HistoryEnd::Refused);
             first.into_iter().for_each(|at| self.forget(at));
         }
-        let oldest = self.bounds.oldest(SystemTime::now());
-        let is_old = |(_, entry): &(_, HistoryEntry)| oldest.is_some_and(|oldest| entry.at < oldest);
         while self.history.len() - self.refusals > self.bounds.rows as usize
             || self.history_bytes > HISTORY_BYTES
-            || self.history.front().is_some_and(is_old)
         {
             self.forget(0);
         }
+        let is_time_to_look = self.looked.is_none_or(|looked| looked.elapsed() >= AGE_CHECK);
+        if is_time_to_look && let Some(oldest) = self.bounds.oldest(SystemTime::now()) {
+            self.looked = Some(Instant::now());
+            self.forget_older(oldest);
+        }
+    }
+
+    /// Wherever they are: a clock may have been wrong for a while.
+    fn forget_older(&mut self, oldest: lockhouse_core::Instant) {
+        self.history.retain(|(_, entry)| {
+            let is_old = entry.at < oldest;
+            if is_old {
+                self.history_bytes -= entry.bytes();
+                self.refusals -= usize::from(entry.end == HistoryEnd::Refused);
+            }
+            !is_old
+        });
     }
 
     fn forget(&mut self, at: usize) {
@@ -180,6 +197,7 @@ impl MemoryStore {
                 history_bytes: 0,
                 refusals: 0,
                 bounds: HistoryBounds { rows: Self::HISTORY_ROWS, age: None },
+                looked: None,
                 last_entry: 0,
             })),
             closed: false.into(),
@@ -277,5 +295,39 @@ impl Store for MemoryStore {
             self.closed.store(true, Ordering::Relaxed);
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockhouse_core::NameBuf;
+
+    use super::*;
+    use crate::{HistoryKind, RefusalRecord, Write};
+
+    #[tokio::test]
+    async fn what_is_too_old_is_forgotten_also_behind_what_a_wrong_clock_has_dated() {
+        let store = MemoryStore::new().unwrap().keeping(HistoryBounds::DEFAULT);
+        let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
+        let scope = Arc::new(Scope::new("t", "b"));
+        let refused = |at| {
+            let at = lockhouse_core::Instant::from_millis(at);
+            let (kind, name, who) = (HistoryKind::Claim, NameBuf::new("n").unwrap(), "Bob".into());
+            let record = RefusalRecord { kind, name, mode: None, who, owner: None, since: at, at, count: 1 };
+            Write::Refused { scope: Arc::clone(&scope), refusal: Box::new(record) }
+        };
+        let far = 1 << 50;
+        let batch = CommitBatch {
+            slot: Slot::ONLY,
+            epoch: opened.epoch,
+            writer: WriterId(1),
+            first_seq: 1,
+            writes: vec![refused(far), refused(1), refused(2)],
+        };
+        assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
+        let memory = store.memory.lock();
+        let left: Vec<_> = memory.history.iter().map(|(_, entry)| entry.at.as_millis()).collect();
+        assert_eq!((left, memory.refusals), (vec![far], 1));
+        assert_eq!(memory.history_bytes, memory.history[0].1.bytes());
     }
 }

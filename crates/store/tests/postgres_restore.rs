@@ -17,9 +17,9 @@ use lockhouse_core::{
     OwnerId, OwnerRecord, SecretSeed, VoidLocks,
 };
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, MarkOf, NewNode, Opened, PostgresOpenError, PostgresOptions,
-    PostgresRestoreError, PostgresStore, RecoveredRow, RestoreError, Scope, Slot, SqliteStore, Store,
-    TokenMark, Write, WriterId, restore,
+    CommitBatch, CommitOutcome, HistoryBounds, HistoryKind, MarkOf, NewNode, Opened, PostgresOpenError,
+    PostgresOptions, PostgresRestoreError, PostgresStore, RecoveredRow, RefusalRecord, RestoreError, Scope,
+    Slot, SqliteStore, Store, TokenMark, Write, WriterId, restore,
 };
 use tokio::sync::mpsc;
 
@@ -28,8 +28,12 @@ use server::Server;
 
 const SLOTS: u16 = 8;
 
+/// What the samples say has ended is long ago.
+const HISTORY: HistoryBounds = HistoryBounds { age: None, ..HistoryBounds::DEFAULT };
+
 fn options() -> PostgresOptions {
-    PostgresOptions::default().slots(SLOTS).statement_timeout(Duration::from_secs(10))
+    let options = PostgresOptions::default().slots(SLOTS).history(HISTORY);
+    options.statement_timeout(Duration::from_secs(10))
 }
 
 fn name(text: &str) -> NameBuf {
@@ -90,7 +94,7 @@ fn changes(locks: u64) -> Vec<Change> {
 
 /// A backup with some buckets, each with so many locks, and a bucket that was dropped.
 async fn backup(folder: &Path, buckets: usize, locks: u64) -> PathBuf {
-    let store = SqliteStore::open(folder.join("lockhouse.db")).unwrap();
+    let store = SqliteStore::open_keeping(folder.join("lockhouse.db"), HISTORY).unwrap();
     let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop::<RecoveredRow>).await.unwrap();
     let mut writes = vec![Write::LongestLease { ms: 12_000 }];
     for number in 0..buckets {
@@ -190,6 +194,47 @@ async fn a_backup_is_spread_over_the_slots_and_nothing_is_missing() {
     let history: i64 = raw.query_row("SELECT count(*) FROM history", [], |row| row.get(0)).unwrap();
     assert!(history >= 20, "{history}");
     assert_eq!(count("direct.history").await, history + 1, "that of the file and the last one");
+}
+
+/// An end of an owner and a refusal, so many times.
+fn ends_and_refusals(count: u64) -> Vec<Write> {
+    let scope = Arc::new(Scope::new("t", "b"));
+    let mut writes = Vec::new();
+    for number in 1..=count {
+        let (at, name) = (Instant::from_millis(number), name("seat"));
+        let reason = OwnerEnd::Ended;
+        let ended = Change::OwnerEnded { owner: OwnerId::new(number), names: Vec::new(), reason, at };
+        let changes = [owner(number), ended];
+        writes.extend(changes.map(|change| Write::Change { scope: scope.clone(), change }));
+        let (kind, who, mode, owner) = (HistoryKind::Claim, "Bob".into(), None, None);
+        let refusal = RefusalRecord { kind, name, mode, who, owner, since: at, at, count: 1 };
+        writes.push(Write::Refused { scope: scope.clone(), refusal: Box::new(refusal) });
+    }
+    writes
+}
+
+#[tokio::test]
+async fn a_restored_history_is_bounded_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open_keeping(folder.path().join("lockhouse.db"), HISTORY).unwrap();
+    let slot = Slot::ONLY;
+    let Opened { epoch, .. } = store.take_slot(slot, WriterId(1), &mut drop::<RecoveredRow>).await.unwrap();
+    let batch = CommitBatch { slot, epoch, writer: WriterId(1), first_seq: 1, writes: ends_and_refusals(3) };
+    assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
+    let backup = folder.path().join("backup.db");
+    store.backup(backup.clone()).await.unwrap();
+
+    let server = Server::start(&[]);
+    let options = options().slots(1);
+    PostgresStore::restore(&backup, &server.address(), options.clone(), |_, _| ()).await.unwrap();
+    let store = PostgresStore::open(&server.address(), options).await.unwrap();
+    let Opened { epoch, .. } = store.take_slot(slot, WriterId(1), &mut drop::<RecoveredRow>).await.unwrap();
+    let batch = CommitBatch { slot, epoch, writer: WriterId(1), first_seq: 1, writes: ends_and_refusals(2) };
+    assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
+    let numbers = "SELECT array_agg(nth ORDER BY seq) FROM lockhouse.history GROUP BY why = 'refused'";
+    let rows = server.connect().await.query(numbers, &[]).await.unwrap();
+    let numbers: Vec<Vec<i64>> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(numbers, [[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]);
 }
 
 #[tokio::test]

@@ -33,8 +33,8 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let mut test = Command::new("cargo");
     test.args(["test", "--profile", PROFILE, "-p", "lockhouse-store", "--test", store]);
     if let Database::Postgres = args.database {
-        for name in ["postgres_connections", "postgres_fleet", "postgres_generation", "postgres_restore"] {
-            test.args(["--test", name]);
+        for name in ["connections", "fleet", "generation", "history", "restore"] {
+            test.args(["--test", &format!("postgres_{name}")]);
         }
     }
     test.args(["--features", "conformance,postgres,sqlite"]);

@@ -1,10 +1,11 @@
 //! No reader is told of what is not durable; events come in their order, once, and with a gap where some are
 //! missing. Refusals go into the history and make no commit.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use lockhouse::core::{Discipline, EventKind};
-use lockhouse::store::{CommitOutcome, HistoryFilter, Write};
+use lockhouse::store::{CommitOutcome, HistoryFilter, StoreUnavailable, Write};
 use lockhouse::{
     Bucket, BucketKey, EventBounds, EventFilter, EventItem, Events, EventsFrom, House, MemoryBudget, NameBuf,
     Options,
@@ -333,4 +334,56 @@ async fn the_events_of_a_house_without_a_store_end_with_it() {
     for bucket in [bucket, quiet, house.bucket("late")] {
         assert_eq!(now(&mut all(&bucket)).await, ["over"]);
     }
+}
+
+/// A house in which each of so many owners was refused a lock, with nothing written since.
+async fn refused(gate: &std::sync::Arc<Gate>, owners: u32) -> House {
+    let house = gate.house_with(Options::new().events(EventBounds::DEFAULT)).await;
+    let bucket = house.bucket("default");
+    let open = async |label: String| bucket.owners().open(&*label, Duration::from_secs(3600)).await.unwrap();
+    open("Ada".to_owned()).await.lock([record(1)]).await.unwrap();
+    let mut others = Vec::new();
+    for number in 0..owners {
+        others.push(open(format!("Bob {number}")).await);
+    }
+    settle().await;
+    gate.batches();
+    for other in others {
+        other.lock([record(1)]).await.unwrap_err();
+    }
+    settle().await;
+    assert_eq!(gate.batches().len(), 0);
+    house
+}
+
+/// More than go with one commit.
+const MANY: u32 = 100;
+
+#[tokio::test]
+async fn a_house_that_is_closed_writes_all_refusals_apart_from_its_last_write() {
+    let gate = Gate::new();
+    refused(&gate, MANY).await.close().await;
+    let mut batches = gate.batches();
+    assert_eq!(batches.pop().map(|batch| batch.writes.clone()), Some(vec![Write::StoppedClean]));
+    let writes = batches.iter().flat_map(|batch| &batch.writes);
+    let of: HashSet<_> = writes
+        .map(|write| match write {
+            Write::Refused { refusal, .. } => refusal.who.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(of.len(), MANY as usize);
+}
+
+#[tokio::test]
+async fn refusals_for_which_there_is_no_space_do_not_keep_a_house_from_its_last_write() {
+    let gate = Gate::new();
+    let house = refused(&gate, MANY).await;
+    let no_space = StoreUnavailable::NoSpace { place: "the disk".into() };
+    gate.then([CommitOutcome::Refused(no_space)]);
+    house.close().await;
+    let batches = gate.batches();
+    let [refusals, last] = &*batches else { panic!("{batches:?}") };
+    assert!(refusals.writes.iter().all(|write| matches!(write, Write::Refused { .. })));
+    assert_eq!((last.first_seq, &last.writes), (refusals.first_seq, &vec![Write::StoppedClean]));
 }

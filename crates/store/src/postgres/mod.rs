@@ -61,6 +61,9 @@ use setup::Setup;
 /// The time between two looks for rows of the history that are too old.
 const AGE_CHECK: Duration = Duration::from_secs(60);
 
+/// So many of those go with one commit, as `commit` has it.
+const PRUNED_AT_ONCE: i64 = 1000;
+
 /// How long the next row of a load may take: the first comes once all are sorted.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
 
@@ -101,7 +104,7 @@ pub struct PostgresStore {
     limit: Duration,
     waits_for_standby: bool,
     history: HistoryBounds,
-    /// When rows of the history were last looked for that are too old.
+    /// When rows of the history were last looked for that are too old; none if some may be left.
     pruned: SyncMutex<Option<Instant>>,
     commits: Mutex<LazyConnection>,
     /// For what a slot has, which may take long.
@@ -308,7 +311,7 @@ impl PostgresStore {
         Ok((outcomes, last))
     }
 
-    /// Before when entries are too old, once a minute.
+    /// Before when entries are too old, once a minute, and again as long as more of them are left.
     fn oldest_if_due(&self) -> Option<lockhouse_core::Instant> {
         let mut pruned = self.pruned.lock();
         if pruned.is_some_and(|pruned| pruned.elapsed() < AGE_CHECK) {
@@ -345,9 +348,13 @@ impl PostgresStore {
         match run {
             Ok(Some(rows)) => {
                 let mut known = self.known.lock();
-                let answer = outcomes(&rows, batches, &mut known).map_err(|why| self.damaged(why))?;
-                known.confirm(batches, &answer.0);
-                Ok(answer)
+                let (outcomes, renewal, pruned) =
+                    outcomes(&rows, batches, &mut known).map_err(|why| self.damaged(why))?;
+                known.confirm(batches, &outcomes);
+                if pruned >= PRUNED_AT_ONCE {
+                    *self.pruned.lock() = None;
+                }
+                Ok((outcomes, renewal))
             }
             Ok(None) | Err(Trouble::Unknown(_)) => all(CommitOutcome::Unknown),
             Err(Trouble::Undone(why)) => all(CommitOutcome::Refused(why)),
@@ -469,18 +476,19 @@ fn is_undone(outcome: &CommitOutcome) -> bool {
 /// How long the first connection may take at least.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The rows of a commit: one for each batch, then one with the slots of the node.
+/// The rows of a commit: one for each batch, then one with the slots of the node, and how many entries of the
+/// history were too old.
 fn outcomes(
     rows: &[Row],
     batches: &[Arc<CommitBatch>],
     known: &mut Knowledge,
-) -> Result<(Vec<CommitOutcome>, NodeRenewal), String> {
+) -> Result<(Vec<CommitOutcome>, NodeRenewal, i64), String> {
     let verdict = |row: &Row| row.try_get::<_, i32>(0).map_err(|error| error.to_string());
     if let [row] = rows
         && verdict(row)? == 4
     {
         known.saw(load::get(row, "expected")?);
-        return Ok((vec![CommitOutcome::Fenced; batches.len()], NodeRenewal::Dead));
+        return Ok((vec![CommitOutcome::Fenced; batches.len()], NodeRenewal::Dead, 0));
     }
     let [of_batches @ .., of_node] = rows else { return Err("a commit has no outcome".to_owned()) };
     if of_batches.len() != batches.len() || verdict(of_node)? != 3 {
@@ -499,7 +507,8 @@ fn outcomes(
     let owned: Vec<i32> = load::get(of_node, "owned")?;
     let owned = owned.into_iter().map(fleet::slot);
     let outcomes: Result<_, _> = of_batches.iter().zip(batches).map(outcome).collect();
-    Ok((outcomes?, NodeRenewal::Owns(owned.collect::<Result<_, _>>()?)))
+    let renewal = NodeRenewal::Owns(owned.collect::<Result<_, _>>()?);
+    Ok((outcomes?, renewal, load::get(of_node, "expected")?))
 }
 
 impl Store for PostgresStore {

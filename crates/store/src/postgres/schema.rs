@@ -7,7 +7,7 @@
 
 /// The steps from each version to the next, beginning with an empty schema. The list only ever grows at its
 /// end. `{s}` stands for the quoted name of the schema.
-pub(crate) const STEPS: &[&str] = &[VERSION_1];
+pub(crate) const STEPS: &[&str] = &[VERSION_1, VERSION_2];
 
 /// What each version begins with: the row that says which version it is.
 pub(crate) const FLEET: &str = "
@@ -19,6 +19,8 @@ CREATE TABLE {s}.fleet (
 )";
 
 const VERSION_1: &str = concat!(include_str!("schema/generation.sql"), include_str!("schema/version_1.sql"));
+
+const VERSION_2: &str = include_str!("schema/version_2.sql");
 
 /// The marks of a slot in the order of [`RecoveredRow`](crate::RecoveredRow): whether it is one of a group,
 /// of whom, and how high.

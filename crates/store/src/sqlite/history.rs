@@ -16,41 +16,40 @@ use crate::{
     HistoryBounds, HistoryEnd, HistoryEntry, HistoryKind, HistoryPage, HistoryQuery, RefusalRecord, Scope,
 };
 
-/// How many rows are added before the surplus is counted again, and how many are deleted at once at most.
+/// How many rows are added before the surplus is counted again, and how many that are too old are deleted at
+/// once.
 const SLACK: u64 = 1000;
 
 /// The time between two looks for rows that are too old.
 const AGE_CHECK: Duration = Duration::from_secs(60);
 
-/// Bounds the growth of the table.
+/// Bounds the growth of the table. A commit deletes a few thousand rows at most, and looks at no more.
 #[derive(Debug)]
 pub(crate) struct HistoryBound {
     bounds: HistoryBounds,
     /// The rows added since the last deletion, including those of failed transactions.
     since: Cell<u64>,
-    /// How many rows there are that are no refusals, and that are; none while that is unknown.
-    counts: Cell<Option<[u64; 2]>>,
-    /// When rows were last looked for that are too old.
+    /// When rows were last looked for that are too old; none if some may be left.
     looked: Cell<Option<Instant>>,
 }
 
 /// Rows that a transaction has added.
 #[derive(Debug, Default)]
 pub(crate) struct AddedRows {
-    /// Of those that are no refusals, and of refusals.
-    counts: [Cell<u64>; 2],
+    count: Cell<u64>,
     /// Nothing is kept.
     pub(crate) is_off: bool,
 }
 
-/// Rows that are no refusals, and rows that are.
-const OF: [&str; 2] = ["why <> 'refused'", "why = 'refused'"];
+/// Rows that are no refusals, and rows that are: each with its index, oldest first.
+const OF: [(&str, &str); 2] = [("history_ends", "why <> 'refused'"), ("history_refusals", "why = 'refused'")];
 
 impl HistoryBound {
     pub(crate) fn new(bounds: HistoryBounds) -> Self {
-        // The number of rows that the last process left is unknown, so the first addition deletes the
-        // surplus.
-        Self { bounds, since: Cell::new(SLACK), counts: Cell::default(), looked: Cell::default() }
+        // The number of rows that the last process added is unknown, so the first commit deletes the surplus.
+        // Where nothing is kept, rows go by their age alone.
+        let since = if bounds.rows == 0 { 0 } else { SLACK };
+        Self { bounds, since: Cell::new(since), looked: Cell::default() }
     }
 
     /// For a transaction that begins.
@@ -58,74 +57,69 @@ impl HistoryBound {
         AddedRows { is_off: self.bounds.rows == 0, ..AddedRows::default() }
     }
 
-    /// A transaction has failed, with what it added and deleted.
-    pub(crate) fn forget_counts(&self) {
-        self.counts.set(None);
-    }
-
     /// Deletes a part of the oldest rows if it is time to: those beyond the bounds, and those that are too
     /// old. Refusals push nothing out but refusals.
     pub(crate) fn keep(&self, file: &Connection, rows: &AddedRows) -> rusqlite::Result<()> {
-        let added = [rows.counts[0].get(), rows.counts[1].get()];
-        if added == [0, 0] {
+        self.since.set(self.since.get() + rows.count.get());
+        let is_time_to_look = self.looked.get().is_none_or(|looked| looked.elapsed() >= AGE_CHECK);
+        let oldest = if is_time_to_look { self.bounds.oldest(SystemTime::now()) } else { None };
+        let is_time_to_count = self.since.get() >= SLACK;
+        if !is_time_to_count && oldest.is_none() {
             return Ok(());
         }
-        self.since.set(self.since.get() + added[0] + added[1]);
-        let known = self.counts.take();
-        let mut counts = known.map(|[held, refused]| [held + added[0], refused + added[1]]);
-        let is_time_to_look = self.looked.get().is_none_or(|looked| looked.elapsed() >= AGE_CHECK);
-        if self.since.get() >= SLACK || is_time_to_look {
-            let mut exact = match counts {
-                Some(counts) => counts,
-                None => count(file)?,
-            };
-            if is_time_to_look && let Some(oldest) = self.bounds.oldest(SystemTime::now()) {
-                self.looked.set(Some(Instant::now()));
-                delete_older(file, oldest, &mut exact)?;
+        let mut counts = count(file)?;
+        if let Some(oldest) = oldest {
+            let mut is_done = true;
+            for (of, count) in OF.iter().zip(&mut counts) {
+                let deleted = delete_oldest(file, *of, wall(oldest), SLACK)?;
+                *count = count.saturating_sub(deleted);
+                is_done &= deleted < SLACK;
             }
+            self.looked.set(is_done.then(Instant::now));
+        }
+        if is_time_to_count {
             let bounds = [self.bounds.rows, self.bounds.refusals()].map(u64::from);
             let mut is_done = true;
-            for ((of, count), bound) in OF.iter().zip(&mut exact).zip(bounds) {
+            for ((of, count), bound) in OF.iter().zip(&mut counts).zip(bounds) {
                 let surplus = count.saturating_sub(bound);
                 let now = surplus.min(2 * SLACK);
                 is_done &= now == surplus;
-                if now > 0 && (self.since.get() >= SLACK) {
-                    let sql = format!(
-                        "DELETE FROM history WHERE seq IN (SELECT seq FROM history WHERE {of} ORDER BY seq LIMIT ?1)"
-                    );
-                    *count -= file.execute(&sql, [bits(now)])? as u64;
+                if now > 0 {
+                    *count = count.saturating_sub(delete_oldest(file, *of, i64::MAX, now)?);
                 }
             }
-            if self.since.get() >= SLACK {
-                self.since.set(if is_done { 0 } else { SLACK });
-            }
-            counts = Some(exact);
+            self.since.set(if is_done { 0 } else { SLACK });
         }
-        self.counts.set(counts);
-        Ok(())
+        let sql = "UPDATE history_counts SET up_to = (SELECT coalesce(max(seq), 0) FROM history), ends = ?1, refusals = ?2";
+        file.execute(sql, counts.map(bits)).map(drop)
     }
 }
 
+/// How many rows there are of each: those that were counted, and those behind. Never more than there are
+/// numbers, as others may have deleted rows while the file was not in use.
 fn count(file: &Connection) -> rusqlite::Result<[u64; 2]> {
-    let sql = "SELECT count(*) FILTER (WHERE why <> 'refused'), count(*) FILTER (WHERE why = 'refused') FROM history";
-    file.query_row(sql, [], |row| Ok([number(row.get(0)?), number(row.get(1)?)]))
+    let sql = "SELECT ends + count(*) FILTER (WHERE why <> 'refused'),
+                   refusals + count(*) FILTER (WHERE why = 'refused'),
+                   coalesce((SELECT max(seq) FROM history) - (SELECT min(seq) FROM history) + 1, 0)
+               FROM history_counts LEFT JOIN history ON seq > up_to";
+    file.query_row(sql, [], |row| {
+        let most = number(row.get(2)?);
+        Ok([number(row.get(0)?).min(most), number(row.get(1)?).min(most)])
+    })
 }
 
-/// Of the oldest rows, as they were added.
-fn delete_older(
+/// Deletes so many rows at most, the oldest first, that ended before that time. Returns how many.
+fn delete_oldest(
     file: &Connection,
-    oldest: lockhouse_core::Instant,
-    counts: &mut [u64; 2],
-) -> rusqlite::Result<()> {
-    for (of, count) in OF.iter().zip(counts) {
-        let sql = format!(
-            "DELETE FROM history WHERE seq IN (
-                 SELECT seq FROM (SELECT seq, at, why FROM history ORDER BY seq LIMIT {SLACK})
-                 WHERE at < ?1 AND {of})"
-        );
-        *count -= file.execute(&sql, [wall(oldest)])? as u64;
-    }
-    Ok(())
+    (index, of): (&str, &str),
+    before: i64,
+    most: u64,
+) -> rusqlite::Result<u64> {
+    let sql = format!(
+        "DELETE FROM history WHERE seq IN (
+             SELECT seq FROM history INDEXED BY {index} WHERE {of} AND at < ?1 ORDER BY at LIMIT ?2)"
+    );
+    Ok(file.execute(&sql, [before, bits(most)])? as u64)
 }
 
 /// Adds rows for one bucket. Each is added before the row that it is made of leaves its own table.
@@ -242,7 +236,7 @@ impl Writer<'_, '_> {
             return Ok(());
         }
         let added = self.statements.run(sql, params)?;
-        self.rows.counts[0].set(self.rows.counts[0].get() + added as u64);
+        self.rows.count.set(self.rows.count.get() + added as u64);
         Ok(())
     }
 }
@@ -264,7 +258,7 @@ pub(crate) fn refused(
     let (since, at, name) = (wall(it.since), wall(it.at), bytes(&it.name));
     let params = params![tenant, bucket, kind, since, at, owner, name, mode, it.who, it.count];
     statements.run(sql, params)?;
-    rows.counts[1].set(rows.counts[1].get() + 1);
+    rows.count.set(rows.count.get() + 1);
     Ok(())
 }
 

@@ -172,10 +172,19 @@ DROP TABLE history;
 ALTER TABLE ended RENAME TO history;
 ";
 
-/// Refusals are in the history, too, each with a number of times. Their index finds the oldest of them.
+/// Refusals are in the history, too, each with a number of times. The indices find what is oldest. The counts
+/// are those of the rows up to a number, so that no commit has to count them all.
 const VERSION_6: &str = "
 ALTER TABLE history ADD COLUMN times INTEGER;
-CREATE INDEX refusals ON history (seq) WHERE why = 'refused';
+CREATE INDEX history_ends ON history (at) WHERE why <> 'refused';
+CREATE INDEX history_refusals ON history (at) WHERE why = 'refused';
+CREATE TABLE history_counts (
+    only     INTEGER PRIMARY KEY CHECK (only = 1),
+    up_to    INTEGER NOT NULL,
+    ends     INTEGER NOT NULL,
+    refusals INTEGER NOT NULL
+) STRICT;
+INSERT INTO history_counts SELECT 1, coalesce(max(seq), 0), count(*), 0 FROM history;
 ";
 
 /// The version that the steps lead to.

@@ -177,6 +177,7 @@ fn the_table_of_locks_has_names_and_owners_and_nothing_of_the_business() {
         "claims",
         "floors",
         "history",
+        "history_counts",
         "locks",
         "owners",
         "secret",
@@ -376,21 +377,60 @@ async fn refusals_push_no_end_out_of_the_history_and_have_a_bound_of_their_own()
     assert!((10..=1010).contains(&count("=")), "{}", count("="));
 }
 
+/// So many ends.
+fn ends(from: u64, count: u64) -> Vec<Change> {
+    (from..from + count).flat_map(|token| [claim(token), unclaim(token)]).collect()
+}
+
+fn rows(file: &File, which: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM history WHERE {which}");
+    file.raw().query_row(&sql, [], |row| row.get(0)).unwrap()
+}
+
 #[tokio::test]
-async fn what_is_too_old_is_deleted_with_a_commit_and_where_nothing_is_kept_nothing_is_written() {
+async fn where_nothing_is_kept_nothing_is_written_and_rows_go_by_their_age() {
+    let file = File::new("off");
+    let scope = Arc::new(Scope::new("t", "b"));
+    keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, ends(1, 3)).await;
+    let off = |age| SqliteStore::open_keeping(&file.0, HistoryBounds { rows: 0, age }).unwrap();
+    keep(off(None), &scope, ends(10, 3)).await;
+    assert_eq!(rows(&file, "true"), 3);
+    file.raw().execute_batch("UPDATE history SET at = 1").unwrap();
+    keep(off(HistoryBounds::DEFAULT.age), &scope, ends(20, 3)).await;
+    assert_eq!(rows(&file, "true"), 0);
+}
+
+/// Ends that are too old, among them refusals, behind others of a time when the clock was wrong.
+#[tokio::test]
+async fn all_that_is_too_old_is_deleted_with_a_few_commits_also_behind_what_a_wrong_clock_has_dated() {
     let file = File::new("age");
     let scope = Arc::new(Scope::new("t", "b"));
-    let ends = |from: u64| (from..from + 3).flat_map(|token| [claim(token), unclaim(token)]).collect();
-    let count =
-        || file.raw().query_row("SELECT count(*) FROM history", [], |row| row.get::<_, i64>(0)).unwrap();
-    keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, ends(1)).await;
-    assert_eq!(count(), 3);
-    let off = HistoryBounds { rows: 0, age: None };
-    keep(SqliteStore::open_keeping(&file.0, off).unwrap(), &scope, ends(10)).await;
-    assert_eq!(count(), 3);
-    // The samples ended shortly after 1970.
-    keep(SqliteStore::open(&file.0).unwrap(), &scope, ends(20)).await;
-    assert_eq!(count(), 0);
+    keep(open(&file.0, schema::STEPS, 10_000).unwrap(), &scope, ends(1, 1)).await;
+    let add = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
+               INSERT INTO history (tenant, bucket, kind, since, at, why)
+               SELECT 't', 'b', 'claim', 1, iif(i <= 1500, 9e15, i), iif(i % 5 = 0, 'refused', 'released') FROM n";
+    file.raw().execute_batch(add).unwrap();
+    // A few batches.
+    keep(SqliteStore::open(&file.0).unwrap(), &scope, ends(10, 100)).await;
+    assert_eq!((rows(&file, "at = 9e15"), rows(&file, "at <= 6000")), (1500, 0));
+}
+
+/// Neither a start nor a commit that follows a failed one looks at all rows.
+#[tokio::test]
+async fn rows_that_were_counted_once_are_not_counted_again() {
+    let file = File::new("counted");
+    let scope = Arc::new(Scope::new("t", "b"));
+    keep(open(&file.0, schema::STEPS, 1000).unwrap(), &scope, ends(1, 150)).await;
+    let told = "UPDATE history_counts SET up_to = (SELECT max(seq) FROM history), ends = 100, refusals = 0";
+    file.raw().execute_batch(told).unwrap();
+    keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, ends(1000, 3)).await;
+    assert_eq!(rows(&file, "true"), 150);
+    // Where others have deleted rows, there are no more of them than numbers.
+    file.raw().execute_batch("DELETE FROM history WHERE seq % 2 = 0 OR seq < 100").unwrap();
+    let left = rows(&file, "true");
+    assert!(left > 20, "{left}");
+    keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, ends(2000, 3)).await;
+    assert_eq!(rows(&file, "true"), left + 3);
 }
 
 #[tokio::test]

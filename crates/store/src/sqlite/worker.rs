@@ -170,7 +170,6 @@ impl<'f> Worker<'f> {
             }
             Err(error) => error,
         };
-        self.at.history.forget_counts();
         match (self.classify(&error), batches) {
             (Trouble::Fatal(fatal), _) => Err(fatal),
             // The batch is refused, unless it did not need any space.

@@ -28,6 +28,7 @@ use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
 use crate::engine::commit::refusals::RefusalQueue;
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
+use crate::engine::events::EventBounds;
 use crate::engine::sync::{AtomicIsize, AtomicU64, Mutex};
 
 /// The least share that each tenant, partition and bucket may have of a commit in its turn, however many
@@ -435,6 +436,17 @@ impl Pipeline {
 
     /// Has the writes committed, however long that takes.
     async fn commit(&self, next_seq: &mut u64, writes: Vec<Write>) -> Result<(), StoreState> {
+        self.try_commit(next_seq, writes, false).await.map(drop)
+    }
+
+    /// Has the writes committed, or gives them up if they can be and the store refuses them at once. Returns
+    /// whether they are committed.
+    async fn try_commit(
+        &self,
+        next_seq: &mut u64,
+        writes: Vec<Write>,
+        can_be_given_up: bool,
+    ) -> Result<bool, StoreState> {
         let (slot, epoch, writer, first_seq) = (self.slot, self.epoch, self.writer, *next_seq);
         let batch = Arc::new(CommitBatch { slot, epoch, writer, first_seq, writes });
         let mut pause = RETRY.0;
@@ -447,6 +459,8 @@ impl Pipeline {
                 CommitOutcome::Committed => break,
                 CommitOutcome::Fenced => return Err(StoreState::Fenced),
                 CommitOutcome::Unknown => None,
+                // After an answer that was lost the store may have them.
+                CommitOutcome::Refused(_) if can_be_given_up && lost == 0 => return Ok(false),
                 CommitOutcome::Refused(why) => Some(why),
             };
             lost += u32::from(why.is_none());
@@ -461,7 +475,7 @@ impl Pipeline {
         *next_seq = batch.last_seq() + 1;
         self.note_leases(&batch);
         self.status.set(StoreState::Serving);
-        Ok(())
+        Ok(true)
     }
 
     /// The answer of the store, however long that takes. Until it comes, a store that takes too long is
@@ -485,6 +499,20 @@ impl Pipeline {
         }
     }
 
+    /// Writes what is still gathered for its minute. A disk that is nearly full may have room for no more than
+    /// the last write, so that what is refused is given up.
+    async fn write_refusals(&self, next_seq: &mut u64) -> Result<(), StoreState> {
+        let mut now = Instant::now() + REFUSALS_GATHERED;
+        loop {
+            let mut writes = Vec::new();
+            self.refusals.take(now, &mut writes);
+            now += EventBounds::REFUSALS_PACE;
+            if writes.is_empty() || !self.try_commit(next_seq, writes, true).await? {
+                return Ok(());
+            }
+        }
+    }
+
     async fn finish(&self, next_seq: &mut u64, stop: Stop) -> StoreState {
         let last = match stop {
             Stop::Closed(last) => last,
@@ -497,11 +525,10 @@ impl Pipeline {
             LastWrite::Holding(held) => Write::StoppedHolding { held: Some(held) },
             LastWrite::Unlisted => Write::StoppedHolding { held: None },
         };
-        // What is still gathered for its minute is written as well.
-        let mut writes = Vec::new();
-        self.refusals.take(Instant::now() + REFUSALS_GATHERED, &mut writes);
-        writes.push(write);
-        if let Err(over) = self.commit(next_seq, writes).await {
+        if let Err(over) = self.write_refusals(next_seq).await {
+            return over;
+        }
+        if let Err(over) = self.commit(next_seq, vec![write]).await {
             return over;
         }
         match self.answer(self.store.close()).await {

@@ -7,13 +7,13 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::call::{Call, encode};
 use crate::remote::error::ConnectError;
 use crate::remote::transport::address::{Address, without_password};
 use crate::remote::transport::credentials::Credentials;
-use crate::remote::transport::endpoints::Endpoints;
+use crate::remote::transport::endpoints::{Endpoints, LONGEST_PATIENCE};
 use crate::remote::transport::stream::HttpClient;
 use crate::remote::transport::tls_error::{is_of_tls, is_refusal, remedy};
 
@@ -151,14 +151,34 @@ impl Http {
         whole(self.ask(request).await?).await
     }
 
-    /// The body of a success, to be read piece by piece; another answer is read as a whole.
+    /// The body of a success, to be read piece by piece; another answer is read as a whole. As the call
+    /// changes nothing, each of several URLs is tried once. None is waited for longer than
+    /// [`LONGEST_PATIENCE`].
     pub(super) async fn open(&self, call: &Call) -> Result<Result<Incoming, Answer>, Unanswered> {
-        let endpoint = self.endpoints.current();
-        let asked = self.ask(self.request(&self.bases[endpoint], call)?).await;
-        if asked.as_ref().map_or(true, |response| matches!(response.status().as_u16(), 502..=504)) {
+        let (mut untried, mut before) = (self.endpoints.addresses().len(), None);
+        loop {
+            let endpoint = self.endpoints.current();
+            let begun = timeout(LONGEST_PATIENCE, self.begin(self.request(&self.bases[endpoint], call)?));
+            let failed = match begun.await.unwrap_or_else(|_| Err(Unanswered::silent())) {
+                failed @ (Ok(Err(Answer { status: 502..=504, .. })) | Err(_)) => failed,
+                begun => return begun,
+            };
             self.endpoints.failed(endpoint);
+            untried -= 1;
+            // Of several failures one that may pass is told.
+            let failed = match before.take() {
+                None | Some(Err(Unanswered::Untrusted(_))) => failed,
+                Some(before) => before,
+            };
+            if untried == 0 {
+                return failed;
+            }
+            before = Some(failed);
         }
-        let response = asked?;
+    }
+
+    async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Result<Incoming, Answer>, Unanswered> {
+        let response = self.ask(request).await?;
         if response.status().is_success() {
             return Ok(Ok(response.into_body()));
         }

@@ -8,11 +8,11 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::call::Call;
 use super::client::{Answer, Http, Unanswered};
-use crate::remote::session::backoff::Backoff;
+use crate::remote::session::backoff::{Backoff, GOOD};
 
 /// Which events are meant, and from where on.
 ///
@@ -114,6 +114,7 @@ impl EventsError {
 pub struct SentEvents {
     body: Incoming,
     text: Vec<u8>,
+    /// What has come and is not handed out yet; a comment with an id is an event without data.
     ready: VecDeque<SentEvent>,
     last_id: Option<String>,
 }
@@ -132,8 +133,13 @@ impl SentEvents {
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<SentEvent> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(event);
+            while let Some(event) = self.ready.pop_front() {
+                if !event.id.is_empty() {
+                    self.last_id = Some(event.id.clone());
+                }
+                if !event.data.is_empty() {
+                    return Some(event);
+                }
             }
             let frame = timeout(SILENCE, self.body.frame()).await.ok()??.ok()?;
             self.text.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
@@ -147,7 +153,8 @@ impl SentEvents {
         }
     }
 
-    /// The last id that came, also that of a comment: to go on behind.
+    /// The id of the last event that [`next`](Self::next) has returned, or of a comment behind it: to go on
+    /// behind.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
@@ -162,17 +169,15 @@ impl SentEvents {
                 _ => {}
             }
         }
-        if !event.id.is_empty() {
-            self.last_id = Some(event.id.clone());
-        }
-        if !event.data.is_empty() {
+        if !event.id.is_empty() || !event.data.is_empty() {
             self.ready.push_back(event);
         }
     }
 }
 
 impl Http {
-    /// Opens the events of the bucket, over one connection.
+    /// Opens the events of the bucket, over one connection. Each of several URLs is tried once. Each has 10 s
+    /// to begin its answer.
     ///
     /// # Errors
     ///
@@ -188,7 +193,7 @@ impl Http {
     }
 
     /// The events of the bucket, over as many connections as it takes: it goes on behind the last event by
-    /// itself. Where events are missing a `gap` comes, and then the `state`. An error that time does not mend
+    /// itself, also if nothing comes for 40 s, or no answer within 10 s. Where events are missing a `gap` comes, and then the `state`. An error that time does not mend
     /// ends the stream.
     ///
     /// ```no_run
@@ -206,8 +211,12 @@ impl Http {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn events(&self, query: EventQuery) -> impl Stream<Item = Result<SentEvent, EventsError>> + Send {
-        let state = Some(Reconnecting { http: self.clone(), query, open: None, backoff: Backoff::default() });
+    pub fn events(
+        &self,
+        query: EventQuery,
+    ) -> impl Stream<Item = Result<SentEvent, EventsError>> + Send + use<> {
+        let (http, backoff) = (self.clone(), Backoff::default());
+        let state = Some(Reconnecting { http, query, open: None, backoff });
         unfold(state, |state| async move {
             let mut state = state?;
             match state.next().await {
@@ -221,16 +230,17 @@ impl Http {
 struct Reconnecting {
     http: Http,
     query: EventQuery,
-    open: Option<SentEvents>,
+    /// The present connection, and since when it is there.
+    open: Option<(SentEvents, Instant)>,
     backoff: Backoff,
 }
 
 impl Reconnecting {
     async fn next(&mut self) -> Result<SentEvent, EventsError> {
         loop {
-            let Some(open) = &mut self.open else {
+            let Some((open, since)) = &mut self.open else {
                 match self.http.open_events(&self.query).await {
-                    Ok(open) => self.open = Some(open),
+                    Ok(open) => self.open = Some((open, Instant::now())),
                     Err(error) if error.is_temporary() => sleep(self.backoff.pause()).await,
                     Err(error) => return Err(error),
                 }
@@ -246,10 +256,181 @@ impl Reconnecting {
                     return Ok(event);
                 }
                 None => {
+                    // Where nothing happens, a connection that has lasted was good as well.
+                    if since.elapsed() >= GOOD {
+                        self.backoff.reset();
+                    }
                     self.open = None;
                     sleep(self.backoff.pause()).await;
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::mpsc::unbounded_channel;
+    use tokio::time;
+
+    use super::*;
+    use crate::remote::connect;
+    use crate::remote::transport::endpoints::LONGEST_PATIENCE;
+
+    /// Two places where a server is to be; a client begins with one or the other.
+    struct Places([TcpListener; 2]);
+
+    /// A request of events, and the connection to answer it.
+    struct Peer {
+        place: usize,
+        request: String,
+        stream: TcpStream,
+    }
+
+    impl Places {
+        async fn new() -> Self {
+            let listen = || TcpListener::bind("127.0.0.1:0");
+            Self([listen().await.unwrap(), listen().await.unwrap()])
+        }
+
+        fn http(&self) -> Http {
+            let [one, other] =
+                self.0.each_ref().map(|place| format!("http://{}", place.local_addr().unwrap()));
+            connect(one).or(other).http().unwrap()
+        }
+
+        async fn next(&self) -> Peer {
+            let [one, other] = &self.0;
+            let (place, accepted) = tokio::select! {
+                accepted = one.accept() => (0, accepted),
+                accepted = other.accept() => (1, accepted),
+            };
+            let (mut stream, mut request) = (accepted.unwrap().0, Vec::new());
+            while !request.ends_with(b"\r\n\r\n") {
+                assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+            }
+            Peer { place, request: String::from_utf8(request).unwrap(), stream }
+        }
+    }
+
+    impl Peer {
+        async fn send(&mut self, text: &str) {
+            self.stream.write_all(text.as_bytes()).await.unwrap();
+        }
+
+        async fn begin(&mut self) {
+            self.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+                .await;
+        }
+    }
+
+    /// So long passes at once.
+    async fn pass(time: Duration) {
+        time::pause();
+        time::advance(time + Duration::from_millis(1)).await;
+        time::resume();
+    }
+
+    #[tokio::test]
+    async fn events_go_on_at_the_other_url_where_one_stalls_and_after_a_connection_that_is_silent() {
+        let places = Places::new().await;
+        let (events, (send, mut received)) =
+            (places.http().events(EventQuery::new().state()), unbounded_channel());
+        tokio::spawn(async move {
+            let mut events = Box::pin(events);
+            while let Some(event) = events.next().await {
+                send.send(event.unwrap().id).unwrap();
+            }
+        });
+        let mut first = places.next().await;
+        assert!(first.request.contains("?state=true "), "{}", first.request);
+        first.begin().await;
+        first.send("id: a.1\nevent: granted\ndata: {}\n\n").await;
+        assert_eq!(received.recv().await.unwrap(), "a.1");
+
+        // The connection is cut, and the next one is taken, but not answered.
+        let place = first.place;
+        drop(first);
+        let stalled = places.next().await;
+        assert_eq!(stalled.place, place);
+        pass(LONGEST_PATIENCE).await;
+        let mut other = places.next().await;
+        assert_ne!(other.place, place);
+        assert!(other.request.contains("lastEventId=a.1"), "{}", other.request);
+        other.begin().await;
+        other.send("id: a.2\nevent: ended\ndata: {}\n\n").await;
+        assert_eq!(received.recv().await.unwrap(), "a.2");
+
+        pass(SILENCE).await;
+        let next = places.next().await;
+        assert!(next.request.contains("lastEventId=a.2"), "{}", next.request);
+    }
+
+    #[tokio::test]
+    async fn the_last_id_is_that_of_what_was_handed_out() {
+        let places = Places::new().await;
+        let (http, query) = (places.http(), EventQuery::new());
+        let (events, peer) = tokio::join!(http.open_events(&query), async {
+            let mut peer = places.next().await;
+            peer.begin().await;
+            peer.send("id: a.1\ndata: {}\n\nid: a.2\ndata: {}\n\n: \nid: a.5\n\n").await;
+            peer
+        });
+        drop(peer);
+        let mut events = events.unwrap();
+        assert_eq!(events.last_id(), None);
+        for id in ["a.1", "a.2"] {
+            assert_eq!(events.next().await.unwrap().id, id);
+            assert_eq!(events.last_id(), Some(id));
+        }
+        assert_eq!(events.next().await, None);
+        assert_eq!(events.last_id(), Some("a.5"));
+    }
+
+    #[tokio::test]
+    async fn where_nothing_happens_a_connection_that_has_lasted_is_soon_replaced() {
+        let places = Places::new().await;
+        let (http, query) = (places.http(), EventQuery::new());
+        let (events, peer) = tokio::join!(http.open_events(&query), async {
+            let mut peer = places.next().await;
+            peer.begin().await;
+            peer
+        });
+        let mut backoff = Backoff::default();
+        for _ in 0..10 {
+            backoff.pause();
+        }
+        let open = Some((events.unwrap(), Instant::now()));
+        let mut state = Reconnecting { http, query, open, backoff };
+        pass(GOOD).await;
+        drop(peer);
+        let begun = Instant::now();
+        tokio::select! {
+            event = state.next() => panic!("{event:?}"),
+            _peer = places.next() => {}
+        }
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+
+    #[cfg(feature = "tls")]
+    #[tokio::test]
+    async fn of_several_failures_one_that_may_pass_is_told() {
+        let [plain, gone] = Places::new().await.0;
+        let [no_tls, nobody] =
+            [&plain, &gone].map(|place| format!("https://{}", place.local_addr().unwrap()));
+        drop(gone);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = plain.accept().await {
+                _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            }
+        });
+        for (urls, is_temporary) in [([&no_tls, &nobody], true), ([&no_tls, &no_tls], false)] {
+            let http = connect(urls[0]).or(urls[1]).http().unwrap();
+            let error = http.open_events(&EventQuery::new()).await.unwrap_err();
+            assert_eq!(error.is_temporary(), is_temporary, "{error:?}");
         }
     }
 }

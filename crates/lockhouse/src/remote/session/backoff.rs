@@ -5,6 +5,9 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST: Duration = Duration::from_secs(5);
 
+/// A connection that has lasted so long was a good one, and so was one that has outlived a heartbeat.
+pub(crate) const GOOD: Duration = Duration::from_secs(1);
+
 /// How often it was tried in vain.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {

@@ -10,7 +10,7 @@ use lockhouse_wire::{Envelope, FatalCode, ServerFrame, close};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::backoff::{Backoff, LONGEST};
+use super::backoff::{Backoff, GOOD, LONGEST};
 use super::state::{HangUp, Shared, State, Unwelcome};
 use crate::moment::Moment;
 use crate::remote::connection::Connection;
@@ -25,9 +25,6 @@ use crate::remote::transport::socket::{Over, Socket};
 /// How long the first connection waits for a bucket that moves: longer than the servers take over from one
 /// that has died, with their default times.
 const MOVING_PATIENCE: Duration = Duration::from_secs(10);
-
-/// A connection that has lasted so long was a good one, and so was one that has outlived a heartbeat.
-const GOOD: Duration = Duration::from_secs(1);
 
 /// Connects once; then the task keeps the connection.
 pub(crate) async fn start(

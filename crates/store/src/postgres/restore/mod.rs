@@ -214,15 +214,23 @@ impl Restore<'_> {
         let numbers = [above.epoch, above.mark, above.longest_lease_ms].map(bits);
         let params = [&numbers[0], &numbers[1], &numbers[2], &tickets_since].map(|it| (it as _, Type::INT8));
         limited(self.to.query_typed(&slots, &params)).await?;
-        for (table, column) in [("buckets", "id"), ("history", "seq")] {
+        for (table, column, rows) in
+            [("buckets", "id", "true"), ("history", "seq", "true"), ("history", "nth", "why <> 'refused'")]
+        {
             let next = format!(
                 "SELECT setval(pg_get_serial_sequence($1, $2), coalesce(max({column}), 0) + 1, false)
-                 FROM {schema}.{table}"
+                 FROM {schema}.{table} WHERE {rows}"
             );
             let table = format!("{schema}.{table}");
             let params = [(&table as _, Type::TEXT), (&column as _, Type::TEXT)];
             limited(self.to.query_typed(&next, &params)).await?;
         }
+        let next = format!(
+            "SELECT setval($1::text::regclass, coalesce(max(nth), 0) + 1, false)
+             FROM {schema}.history WHERE why = 'refused'"
+        );
+        let refusals = format!("{schema}.history_refusals");
+        limited(self.to.query_typed(&next, &[(&refusals as _, Type::TEXT)])).await?;
         Ok(())
     }
 }

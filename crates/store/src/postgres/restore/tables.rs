@@ -13,9 +13,10 @@ use crate::{HighestNumbers, Scope, Slot};
 /// How many rows are sent together.
 const ROWS: usize = 2000;
 
-/// A table, with the columns that both databases have.
+/// A table, with the columns that both databases have, or that `from` makes.
 struct Table {
     name: &'static str,
+    from: &'static str,
     columns: &'static [(&'static str, Kind)],
 }
 
@@ -31,9 +32,14 @@ enum Kind {
 use Kind::{Bytes, Number, Word};
 
 const TABLES: [Table; 7] = [
-    Table { name: "buckets", columns: &[("id", Number), ("tenant", Bytes), ("bucket", Bytes)] },
+    Table {
+        name: "buckets",
+        from: "buckets",
+        columns: &[("id", Number), ("tenant", Bytes), ("bucket", Bytes)],
+    },
     Table {
         name: "owners",
+        from: "owners",
         columns: &[
             ("bucket", Number),
             ("owner", Number),
@@ -47,6 +53,7 @@ const TABLES: [Table; 7] = [
     },
     Table {
         name: "locks",
+        from: "locks",
         columns: &[
             ("bucket", Number),
             ("name", Bytes),
@@ -59,6 +66,7 @@ const TABLES: [Table; 7] = [
     },
     Table {
         name: "claims",
+        from: "claims",
         columns: &[
             ("bucket", Number),
             ("name", Bytes),
@@ -72,6 +80,7 @@ const TABLES: [Table; 7] = [
     },
     Table {
         name: "assignments",
+        from: "assignments",
         columns: &[
             ("bucket", Number),
             ("name", Bytes),
@@ -83,6 +92,7 @@ const TABLES: [Table; 7] = [
     },
     Table {
         name: "voided",
+        from: "voided",
         columns: &[
             ("bucket", Number),
             ("owner", Number),
@@ -96,6 +106,7 @@ const TABLES: [Table; 7] = [
     },
     Table {
         name: "history",
+        from: "(SELECT *, row_number() OVER (PARTITION BY why = 'refused' ORDER BY seq) AS nth FROM history)",
         columns: &[
             ("seq", Number),
             ("since", Number),
@@ -112,6 +123,7 @@ const TABLES: [Table; 7] = [
             ("operator", Bytes),
             ("reason", Bytes),
             ("times", Number),
+            ("nth", Number),
         ],
     },
 ];
@@ -135,7 +147,7 @@ pub(super) async fn copy(
 ) -> Result<(), Failed> {
     for table in &TABLES {
         let names: Vec<&str> = table.columns.iter().map(|(name, _)| *name).collect();
-        let mut statement = from.prepare(&format!("SELECT {} FROM {}", names.join(", "), table.name))?;
+        let mut statement = from.prepare(&format!("SELECT {} FROM {}", names.join(", "), table.from))?;
         let mut rows = statement.query([])?;
         let insert = table.insert(schema, above);
         loop {

@@ -135,11 +135,8 @@ CREATE TABLE {s}.history (
     mode     text,
     token    bigint,
     operator bytea,
-    reason   bytea,
-    -- How often, of a refusal.
-    times    integer
+    reason   bytea
 );
-CREATE INDEX ON {s}.history (seq) WHERE why = 'refused';
 
 -- Adds to the counter of a node, whose row is locked from then on: before any row of a slot, in every
 -- transaction. False if the node was declared dead.
@@ -277,7 +274,7 @@ $body$;
 -- Sections whose writes are claims, and ends of claims, each of a name of its own, are `s_at_once`: the writes
 -- of several of them in a row are one statement, as each statement costs more than a row.
 CREATE FUNCTION {s}.commit(
-    lock_ms integer, k {s}.known, history_rows bigint, history_oldest bigint, the_node bigint,
+    lock_ms integer, k {s}.known, history_rows bigint, the_node bigint,
     s_slot integer[], s_epoch bigint[], s_writer bigint[], s_first bigint[], s_last bigint[], s_rows integer[],
     s_at_once boolean[],
     b_tenant bytea[], b_bucket bytea[],
@@ -338,7 +335,6 @@ BEGIN
                 SELECT b_tenant[index], b_bucket[index], 'claim', since, w_at[nr], w_why[nr], name, token,
                     claimant, w_who[nr], w_metadata[nr]
                 FROM gone
-                WHERE history_rows > 0
                 ORDER BY nr
                 RETURNING seq
             ), made AS (
@@ -384,7 +380,7 @@ BEGIN
                     SELECT id INTO v_bucket FROM buckets
                     WHERE slot = v_state.slot
                         AND digest = sha256(sha256(b_tenant[v_index]) || sha256(b_bucket[v_index]));
-                    IF v_bucket IS NULL AND w_kind[v_write] NOT IN ('drop', 'refused') THEN
+                    IF v_bucket IS NULL AND w_kind[v_write] <> 'drop' THEN
                         INSERT INTO buckets (slot, tenant, bucket)
                         VALUES (v_state.slot, b_tenant[v_index], b_bucket[v_index])
                         RETURNING id INTO v_bucket;
@@ -410,7 +406,7 @@ BEGIN
                     INSERT INTO history
                         (tenant, bucket, kind, since, at, why, name, token, who, operator, reason)
                     SELECT b_tenant[v_index], b_bucket[v_index], 'claim', since, w_at[v_write],
-                        w_why[v_write], name, token, claimant, w_who[v_write], w_metadata[v_write] FROM ended WHERE history_rows > 0
+                        w_why[v_write], name, token, claimant, w_who[v_write], w_metadata[v_write] FROM ended
                     RETURNING seq INTO v_seq;
                 WHEN 'lock' THEN
                     -- The owner's earlier lock of the name ends with the new one, if there is one.
@@ -421,7 +417,6 @@ BEGIN
                         (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write])
                     FROM locks
                     WHERE bucket = v_bucket AND digest = sha256(w_name[v_write]) AND owner = w_owner[v_write]
-                        AND history_rows > 0
                     RETURNING seq INTO v_seq;
                     INSERT INTO locks (bucket, name, owner, mode, token, since, metadata)
                     VALUES (v_bucket, w_name[v_write], w_owner[v_write], w_word[v_write], w_token[v_write],
@@ -440,7 +435,7 @@ BEGIN
                         w_why[v_write], owner, name, mode, token,
                         (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write]),
                         w_who[v_write], w_metadata[v_write]
-                    FROM ended WHERE history_rows > 0
+                    FROM ended
                     RETURNING seq INTO v_seq;
                 WHEN 'reserve' THEN
                     UPDATE buckets SET mark = greatest(mark, w_token[v_write]) WHERE id = v_bucket;
@@ -453,7 +448,7 @@ BEGIN
                         ends = excluded.ends, seal = excluded.seal;
                 WHEN 'end owner', 'void' THEN
                     -- An owner whose locks became void at its end has ended then.
-                    IF w_why[v_write] IS NOT NULL AND history_rows > 0 THEN
+                    IF w_why[v_write] IS NOT NULL THEN
                         INSERT INTO history (tenant, bucket, kind, since, at, why, owner, who)
                         SELECT b_tenant[v_index], b_bucket[v_index], 'owner', since, w_at[v_write],
                             w_why[v_write], owner, label
@@ -480,7 +475,7 @@ BEGIN
                     )
                     INSERT INTO history (tenant, bucket, kind, since, at, why, name, token, who)
                     SELECT b_tenant[v_index], b_bucket[v_index], 'claim', since, w_at[v_write],
-                        'finalized', name, token, claimant FROM ended WHERE history_rows > 0
+                        'finalized', name, token, claimant FROM ended
                     RETURNING seq INTO v_seq;
                     INSERT INTO assignments (bucket, name, claimant, token, since, seal)
                     VALUES (v_bucket, w_name[v_write], w_who[v_write], w_token[v_write], w_at[v_write],
@@ -494,17 +489,8 @@ BEGIN
                     )
                     INSERT INTO history (tenant, bucket, kind, since, at, why, name, token, who)
                     SELECT b_tenant[v_index], b_bucket[v_index], 'assignment', since, w_at[v_write],
-                        'unassigned', name, token, claimant FROM ended WHERE history_rows > 0
+                        'unassigned', name, token, claimant FROM ended
                     RETURNING seq INTO v_seq;
-                WHEN 'refused' THEN
-                    INSERT INTO history (tenant, bucket, kind, since, at, why, owner, name, mode, who, times)
-                    SELECT b_tenant[v_index], b_bucket[v_index], w_why[v_write], w_ends[v_write], w_at[v_write],
-                        'refused', w_owner[v_write], w_name[v_write], w_word[v_write], w_who[v_write],
-                        w_length[v_write]
-                    WHERE history_rows > 0
-                    RETURNING seq INTO v_seq;
-                    -- The bucket may not be there.
-                    v_index := 0;
                 WHEN 'needs recovery' THEN
                     UPDATE buckets SET told_in = v_state.epoch WHERE id = v_bucket;
                     UPDATE slots SET clean = false WHERE slot = v_state.slot;
@@ -559,30 +545,11 @@ BEGIN
     owned := ARRAY(SELECT slot FROM slots WHERE owner = the_node ORDER BY slot);
     RETURN NEXT;
     -- The oldest rows go once in a thousand, those that another commit deletes at the moment excepted. A write
-    -- adds one at most. Refusals, of which a tenth as many stay, push nothing out but refusals.
+    -- adds one at most.
     IF (v_oldest - 1) / 1000 <> v_newest / 1000 THEN
         DELETE FROM history WHERE seq IN (
-            SELECT seq FROM history WHERE why = 'refused' AND seq <= (
-                SELECT seq FROM history WHERE why = 'refused'
-                ORDER BY seq DESC OFFSET (history_rows + 9) / 10 LIMIT 1)
+            SELECT seq FROM history WHERE seq <= v_newest - history_rows
             ORDER BY seq LIMIT v_newest - v_oldest + 2000 FOR UPDATE SKIP LOCKED);
-        IF EXISTS (SELECT FROM history WHERE why = 'refused') THEN
-            v_first := (SELECT seq FROM history WHERE why <> 'refused'
-                ORDER BY seq DESC OFFSET history_rows LIMIT 1);
-        ELSE
-            v_first := v_newest - history_rows;
-        END IF;
-        DELETE FROM history WHERE seq IN (
-            SELECT seq FROM history WHERE seq <= v_first AND why <> 'refused'
-            ORDER BY seq LIMIT v_newest - v_oldest + 2000 FOR UPDATE SKIP LOCKED);
-    END IF;
-    -- Once a minute a process asks for those that are too old.
-    IF history_oldest IS NOT NULL THEN
-        DELETE FROM history WHERE seq IN (
-            SELECT seq FROM history
-            WHERE at < history_oldest
-                AND seq <= (SELECT max(seq) FROM (SELECT seq FROM history ORDER BY seq LIMIT 1000) AS first)
-            ORDER BY seq FOR UPDATE SKIP LOCKED);
     END IF;
 END
 $body$;

@@ -1,5 +1,5 @@
-//! The tables of the model database, and its statements: a transcription of `version_1.sql` and
-//! `generation.sql`, where a statement has all locks that it needs.
+//! The tables of the model database, and its statements: a transcription of `version_1.sql`, `version_2.sql`
+//! and `generation.sql`, where a statement has all locks that it needs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

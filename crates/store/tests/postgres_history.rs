@@ -1,0 +1,236 @@
+//! What a schema of PostgreSQL keeps of the history, for how long, and what it costs to bound it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../../tests/support/postgres.rs"]
+mod server;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lockhouse_core::{Change, ClaimEnd, ClaimRecord, FencingToken, Instant, NameBuf, SecretSeed};
+use lockhouse_store::{
+    CommitBatch, CommitOutcome, HistoryBounds, HistoryFilter, HistoryKind, HistoryQuery, PostgresOptions,
+    PostgresStore, RecoveredRow, RefusalRecord, Scope, Slot, Store, Write, WriterId,
+};
+use tokio_postgres::Client;
+
+use server::Server;
+
+/// As statements have it.
+const SCHEMA: &str = "\"lock \"\"house\"\"\"";
+
+/// The one that has the slot.
+struct Writer {
+    store: PostgresStore,
+    epoch: u64,
+    last_seq: u64,
+    last_token: u64,
+}
+
+impl Writer {
+    async fn with(server: &Server, history: HistoryBounds) -> Self {
+        let options = PostgresOptions::default().schema("lock \"house\"").history(history);
+        let options = options.statement_timeout(Duration::from_secs(20));
+        let store = PostgresStore::open(&server.address(), options).await.unwrap();
+        let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop::<RecoveredRow>).await.unwrap();
+        Self { store, epoch: opened.epoch, last_seq: 0, last_token: 0 }
+    }
+
+    /// Commits so many claims with their ends, and then so many refusals, at once.
+    async fn add(&mut self, ends: u64, refusals: u64) {
+        let (scope, at) = (Arc::new(Scope::new("t", "b")), now());
+        let mut writes = Vec::new();
+        for number in 0..ends {
+            self.last_token += 1;
+            let name = NameBuf::new(&format!("seat {number}")).unwrap();
+            let token = FencingToken::new(self.last_token);
+            let claim = ClaimRecord {
+                name: name.clone(),
+                claimant: "Ann".into(),
+                token,
+                ttl_ms: 1000,
+                since: at,
+                seed: SecretSeed(7),
+                metadata: None,
+            };
+            let ended = Change::Unclaimed { name, token, reason: ClaimEnd::Released, at };
+            let changes = [Change::Claimed(claim), ended];
+            writes.extend(changes.map(|change| Write::Change { scope: Arc::clone(&scope), change }));
+        }
+        for _ in 0..refusals {
+            let (kind, name, who) = (HistoryKind::Claim, NameBuf::new("seat").unwrap(), "Bob".into());
+            let refusal = RefusalRecord { kind, name, mode: None, who, owner: None, since: at, at, count: 2 };
+            writes.push(Write::Refused { scope: Arc::clone(&scope), refusal: Box::new(refusal) });
+        }
+        let (slot, writer, first_seq) = (Slot::ONLY, WriterId(1), self.last_seq + 1);
+        let batch = CommitBatch { slot, epoch: self.epoch, writer, first_seq, writes };
+        self.last_seq = batch.last_seq();
+        assert_eq!(self.store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
+    }
+}
+
+fn now() -> Instant {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Instant::from_millis(now.as_millis() as u64)
+}
+
+/// How many rows of the history there are of that kind.
+async fn rows(looker: &Client, which: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM {SCHEMA}.history WHERE {which}");
+    looker.query_one(&sql, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn refusals_push_no_end_out_of_the_history_and_have_a_bound_of_their_own() {
+    let server = Server::start(&["synchronous_commit=local"]);
+    let bounds = HistoryBounds { rows: 100, age: None };
+    let mut writer = Writer::with(&server, bounds).await;
+    for _ in 0..60 {
+        writer.add(1, 100).await;
+    }
+    let looker = server.connect().await;
+    assert_eq!(rows(&looker, "why <> 'refused'").await, 60);
+    let refusals = rows(&looker, "why = 'refused'").await;
+    assert!((10..=1110).contains(&refusals), "{refusals}");
+    for _ in 0..60 {
+        writer.add(100, 1).await;
+    }
+    let ends = rows(&looker, "why <> 'refused'").await;
+    assert!((100..=1200).contains(&ends), "{ends}");
+    assert!(rows(&looker, "why = 'refused'").await >= 10);
+}
+
+/// Ends that are too old, among them refusals, behind others of a time when the clock was wrong.
+#[tokio::test]
+async fn all_that_is_too_old_is_deleted_with_a_few_commits_also_behind_what_a_wrong_clock_has_dated() {
+    let server = Server::start(&["synchronous_commit=local"]);
+    let mut writer = Writer::with(&server, HistoryBounds::DEFAULT).await;
+    let looker = server.connect().await;
+    let insert = format!(
+        "INSERT INTO {SCHEMA}.history (tenant, bucket, kind, since, at, why)
+         SELECT '', '', 'claim', 1, CASE WHEN i <= 1500 THEN 9000000000000000 ELSE i END,
+             CASE i % 5 WHEN 0 THEN 'refused' ELSE 'released' END FROM generate_series(1, 6000) AS i"
+    );
+    looker.batch_execute(&insert).await.unwrap();
+    for left in [3500, 2500, 1500, 500, 0, 0] {
+        writer.add(1, 1).await;
+        assert_eq!(rows(&looker, "at <= 6000").await, left);
+    }
+    assert_eq!(rows(&looker, "true").await, 1500 + 12);
+}
+
+#[tokio::test]
+async fn where_nothing_is_kept_nothing_is_written_and_rows_go_by_their_age() {
+    let server = Server::start(&["synchronous_commit=local"]);
+    let looker = server.connect().await;
+    for (bounds, left) in [
+        (HistoryBounds::DEFAULT, 8),
+        (HistoryBounds { rows: 0, age: None }, 8),
+        (HistoryBounds { rows: 0, ..HistoryBounds::DEFAULT }, 0),
+    ] {
+        let mut writer = Writer::with(&server, bounds).await;
+        let age = format!("UPDATE {SCHEMA}.history SET at = 1");
+        looker.batch_execute(&age).await.unwrap();
+        writer.add(6, 2).await;
+        assert_eq!(rows(&looker, "true").await, left);
+    }
+}
+
+/// It goes with the commit that renews a node.
+#[tokio::test]
+async fn what_is_beyond_the_bound_is_found_without_a_look_at_what_stays() {
+    const ROWS: i64 = 50_000;
+    let server = Server::start(&["synchronous_commit=local"]);
+    let bounds = HistoryBounds { rows: ROWS as u32, age: None };
+    let mut writer = Writer::with(&server, bounds).await;
+    writer.add(1, 1).await;
+    let looker = server.connect().await;
+    let insert = format!(
+        "INSERT INTO {SCHEMA}.history (tenant, bucket, kind, since, at, why)
+         SELECT '', '', 'claim', i, i, 'released' FROM generate_series(1, {ROWS}) AS i"
+    );
+    looker.batch_execute(&insert).await.unwrap();
+    let before = rows(&looker, "true").await;
+    writer.add(999, 0).await;
+    let left = rows(&looker, "true").await;
+    assert!(left < before + 999 && left >= ROWS, "{left} of {before}");
+    // The counts of a process are there once it has ended.
+    writer.store.close().await.unwrap();
+    let is_there = "SELECT FROM pg_stat_activity WHERE application_name = 'lockhouse'";
+    while !looker.query(is_there, &[]).await.unwrap().is_empty() {}
+    let looked = "SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables WHERE relname = 'history'
+                  UNION ALL SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'history'";
+    let looked = looker.query(looked, &[]).await.unwrap();
+    let looked: Vec<i64> = looked.iter().map(|row| row.get(0)).collect();
+    assert!(looked[1] < 20_000, "{looked:?}");
+}
+
+/// The tables of the first version, whose file is as it was then, with a history.
+async fn make_first_version(looker: &Client, history: &str) {
+    let steps = [
+        include_str!("../src/postgres/schema/generation.sql"),
+        include_str!("../src/postgres/schema/version_1.sql"),
+    ];
+    let all = format!(
+        "CREATE SCHEMA {SCHEMA};
+         CREATE TABLE {SCHEMA}.fleet (only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+             version integer NOT NULL, slots integer NOT NULL, key bytea NOT NULL);
+         INSERT INTO {SCHEMA}.fleet VALUES (true, 1, 1, decode(repeat('07', 32), 'hex'));
+         {}
+         INSERT INTO {SCHEMA}.history (tenant, bucket, kind, since, at, why, token) {history}",
+        steps.concat().replace("{s}", SCHEMA)
+    );
+    looker.batch_execute(&all).await.unwrap();
+}
+
+/// A claim and its end as a node of the first version commits them, which runs on when another one has taken
+/// the tables to the next version.
+async fn commit_as_first_version(looker: &Client, writer: &Writer) -> Vec<i32> {
+    let (epoch, first, last) = (writer.epoch, writer.last_seq + 1, writer.last_seq + 2);
+    let sql = format!(
+        "SELECT c.outcome FROM {SCHEMA}.fleet AS f, {SCHEMA}.commit(
+             1000, ROW(f.generation, f.system_id, f.timeline, '{{}}', '{{}}', '{{}}', '{{}}')::{SCHEMA}.known,
+             100, NULL, ARRAY[0], ARRAY[{epoch}], ARRAY[1], ARRAY[{first}], ARRAY[{last}], ARRAY[2], ARRAY[false],
+             ARRAY['t'::bytea], ARRAY['b'::bytea],
+             ARRAY[1, 1], ARRAY['claim', 'unclaim'], ARRAY['x'::bytea, 'x'], ARRAY[NULL, NULL]::bigint[],
+             ARRAY[9000, 9000], ARRAY[1000, NULL], ARRAY[7, 8], ARRAY[NULL, NULL]::bigint[], ARRAY[1, NULL],
+             ARRAY['Ann'::bytea, NULL], ARRAY[NULL, NULL]::bytea[], ARRAY[NULL, NULL]::text[],
+             ARRAY[NULL, 'released']) AS c"
+    );
+    let rows = looker.query(&sql, &[]).await.unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+#[tokio::test]
+async fn tables_of_the_first_version_are_taken_to_the_present_one_with_their_history() {
+    let server = Server::start(&["synchronous_commit=local"]);
+    let looker = server.connect().await;
+    let history = "SELECT 't', 'b', 'claim', i, i, 'released', i FROM generate_series(1, 500) AS i";
+    make_first_version(&looker, history).await;
+    // In the table newer rows are in front of older ones then, as they are where many were deleted.
+    let swap = format!(
+        "WITH gone AS (DELETE FROM {SCHEMA}.history WHERE seq > 100 RETURNING *)
+         INSERT INTO {SCHEMA}.history OVERRIDING SYSTEM VALUE SELECT * FROM gone ORDER BY seq DESC"
+    );
+    looker.batch_execute(&swap).await.unwrap();
+    let mut writer = Writer::with(&server, HistoryBounds { rows: 100, age: None }).await;
+    let version = format!("SELECT version FROM {SCHEMA}.fleet");
+    assert_eq!(looker.query_one(&version, &[]).await.unwrap().get::<_, i32>(0), 2);
+
+    writer.add(10, 10).await;
+    let (scope, filter) = (Scope::new("t", "b"), HistoryFilter::default());
+    let query = HistoryQuery { scope, before: None, limit: 22, filter };
+    let page = writer.store.history(query).await.unwrap();
+    let tokens: Vec<_> = page.entries.iter().filter_map(|entry| entry.token).collect();
+    assert_eq!(tokens, [10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 500, 499].map(FencingToken::new));
+    assert_eq!(rows(&looker, "true").await, 520);
+    // With the thousandth row all but the newest go.
+    writer.add(80, 500).await;
+    let oldest = format!("SELECT min(at), count(*) FROM {SCHEMA}.history WHERE at <= 500");
+    let row = looker.query_one(&oldest, &[]).await.unwrap();
+    assert_eq!((row.get::<_, Option<i64>>(0), row.get::<_, i64>(1)), (Some(491), 10));
+
+    assert_eq!(commit_as_first_version(&looker, &writer).await, [0, 3]);
+    assert_eq!(rows(&looker, "token = 9000 AND nth = 591").await, 1);
+}
