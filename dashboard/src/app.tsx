@@ -42,7 +42,7 @@ const PAGES: readonly PageEntry[] = [
   },
   {
     path: 'waits',
-    title: 'Who waits for whom',
+    title: 'Waits: who waits for whom',
     short: 'Waits',
     view: later(() => import('./pages/waits').then((it) => it.WaitsPage)),
     counted: () => overview.value?.waiting,

@@ -107,7 +107,7 @@ impl Lookers {
     }
 }
 
-/// The server that nobody looks at, with nothing to look at.
+/// The server without lookers, with nothing to look at.
 fn unwatched(program: &Path, cpu: usize) -> Recipe {
     let mut recipe = lockhouse(program, Some(cpu), ON_DISK);
     recipe.args.extend(["--config", "{folder}/unwatched.toml"]);

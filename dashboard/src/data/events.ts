@@ -62,7 +62,11 @@ async function follow(path: string, onEvents: (events: LockEvent[]) => void, sig
         signal,
       });
       // Without the permission, or on a server without events, polls have to do until there is another key.
-      if ([401, 403, 404].includes(response.status)) return;
+      if ([401, 403, 404].includes(response.status)) {
+        // A body that is not read would keep its connection.
+        await response.body?.cancel();
+        return;
+      }
       if (response.ok && response.body) {
         pauseMs = FIRST_PAUSE_MS;
         await readAll(response.body, (id) => (last = id), onEvents, signal);

@@ -21,16 +21,16 @@ const COLUMNS: readonly Column<Entry>[] = [
     sort: 'name',
     phone: 'main',
   },
-  { id: 'client', title: 'Assigned to', width: 'minmax(7rem, 1.3fr)', cell: (it) => <Text text={it.clientId} /> },
+  { id: 'client', title: 'Assigned to', width: 'minmax(10.5rem, 1.3fr)', cell: (it) => <Text text={it.clientId} /> },
   {
     id: 'since',
     title: 'Since',
-    width: '7rem',
+    width: '5.6rem',
     cell: (it) => <Ago at={it.since} suffix=" ago" />,
     sort: 'age',
     isNumber: true,
   },
-  { id: 'token', title: 'Token', width: '10.5rem', cell: (it) => it.fencingToken, isNumber: true, phone: 'none' },
+  { id: 'token', title: 'Token', width: '9rem', cell: (it) => it.fencingToken, isNumber: true, phone: 'none' },
   { id: 'actions', title: '', width: '8rem', cell: (it) => <BreakButton entry={it} />, phone: 'side' },
 ];
 
@@ -51,7 +51,7 @@ export function Assignments() {
         <TextFilter name="client" label="Assigned to" />
       </Filters>
       <Notice problem={problem} />
-      {value && rows.length === 0 && !isStale ? (
+      {value && rows.length === 0 && !value.next && !isStale ? (
         <Empty
           title="Nothing is assigned."
           command={'lockhouse claim seat/7c --claimant Anna\nlockhouse finalize seat/7c TOKEN'}

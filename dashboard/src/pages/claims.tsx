@@ -16,28 +16,28 @@ const COLUMNS: readonly Column<Entry>[] = [
   {
     id: 'name',
     title: 'Resource',
-    width: 'minmax(9rem, 2fr)',
+    width: 'minmax(8rem, 2fr)',
     cell: (it) => <NameLink name={it.name} />,
     sort: 'name',
     phone: 'main',
   },
-  { id: 'client', title: 'Claimant', width: 'minmax(7rem, 1.3fr)', cell: (it) => <Text text={it.clientId} /> },
+  { id: 'client', title: 'Claimant', width: 'minmax(10.5rem, 1.3fr)', cell: (it) => <Text text={it.clientId} /> },
   {
     id: 'left',
     title: 'Time left',
-    width: '12rem',
+    width: '11.2rem',
     cell: (it) => (it.expiresAt ? <Countdown from={it.since} to={it.expiresAt} /> : '–'),
   },
   {
     id: 'since',
     title: 'Since',
-    width: '7rem',
+    width: '5.6rem',
     cell: (it) => <Ago at={it.since} />,
     sort: 'age',
     isNumber: true,
     phone: 'none',
   },
-  { id: 'token', title: 'Token', width: '10.5rem', cell: (it) => it.fencingToken, isNumber: true, phone: 'none' },
+  { id: 'token', title: 'Token', width: '9rem', cell: (it) => it.fencingToken, isNumber: true, phone: 'none' },
   { id: 'actions', title: '', width: '6.5rem', cell: (it) => <BreakButton entry={it} />, phone: 'side' },
 ];
 
@@ -58,7 +58,7 @@ export function Claims() {
         <TextFilter name="client" label="Claimant" />
       </Filters>
       <Notice problem={problem} />
-      {value && rows.length === 0 && !isStale ? (
+      {value && rows.length === 0 && !value.next && !isStale ? (
         <Empty title="No claim is there." command="lockhouse claim seat/7c --claimant Anna --ttl 5min">
           This command claims a resource for five minutes.
         </Empty>

@@ -6,7 +6,7 @@ import { bucket, place } from '../data/place';
 import type { Ended, Page } from '../data/types';
 import { words } from '../logic/causes';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters';
-import { Empty, EndMark, KindMark, ModeMark } from '../parts/marks';
+import { Empty, EndMark, KindAndMode } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
 import { Notice } from '../parts/notice';
 import { Pager } from '../parts/pager';
@@ -41,34 +41,24 @@ const COLUMNS: readonly Column<Ended>[] = [
   {
     id: 'name',
     title: 'Name',
-    width: 'minmax(8rem, 1.8fr)',
+    width: 'minmax(7rem, 1fr)',
     cell: (it) => (it.name === null ? <em class="soft">owner {it.owner}</em> : <NameLink name={it.name} />),
     phone: 'main',
   },
-  { id: 'kind', title: 'Kind', width: '7.2rem', cell: (it) => <KindMark kind={it.kind} />, phone: 'none' },
-  { id: 'who', title: 'Who', width: 'minmax(7rem, 1.2fr)', cell: (it) => <Text text={it.label} /> },
-  { id: 'end', title: 'End', width: '8.5rem', cell: (it) => <End it={it} />, phone: 'side' },
-  { id: 'ended', title: 'Ended', width: '8rem', cell: (it) => <Ago at={it.endedAt} suffix=" ago" />, isNumber: true },
+  { id: 'kind', title: 'Kind, mode', width: '6.2rem', cell: (it) => <KindAndMode entry={it} />, phone: 'none' },
+  { id: 'who', title: 'Who', width: 'minmax(11rem, 1.2fr)', cell: (it) => <Text text={it.label} /> },
+  { id: 'end', title: 'End', width: '7.2rem', cell: (it) => <EndMark it={it} />, phone: 'side' },
+  { id: 'why', title: 'By and why', width: 'minmax(11rem, 2.5fr)', cell: (it) => <Why it={it} />, phone: 'none' },
+  { id: 'ended', title: 'Ended', width: '7.2rem', cell: (it) => <Ago at={it.endedAt} suffix=" ago" />, isNumber: true },
   {
     id: 'length',
     title: 'Lasted',
-    width: '7rem',
+    width: '5.4rem',
     cell: (it) => <Between from={it.since} to={it.endedAt} />,
     isNumber: true,
     phone: 'none',
   },
-  { id: 'mode', title: 'Mode', width: '5.2rem', cell: (it) => <ModeMark mode={it.mode} />, phone: 'none' },
-  { id: 'why', title: 'By and why', width: 'minmax(6rem, 1.4fr)', cell: (it) => <Why it={it} />, phone: 'none' },
 ];
-
-function End({ it }: { it: Ended }) {
-  return (
-    <>
-      <EndMark end={it.end} />
-      {it.count > 1 ? <span class="soft"> ×{it.count}</span> : null}
-    </>
-  );
-}
 
 function Why({ it }: { it: Ended }) {
   if (it.operator === null && it.reason === null) return <>–</>;
@@ -121,7 +111,15 @@ export function History() {
           {isFiltered ? null : 'This command takes a lock and gives it back.'}
         </Empty>
       ) : (
-        <Table label="History" rows={rows} columns={COLUMNS} keyOf={keyOfEnded} isStale={isStale} />
+        <Table
+          label="History"
+          least="60rem"
+          rowHeight={60}
+          rows={rows}
+          columns={COLUMNS}
+          keyOf={keyOfEnded}
+          isStale={isStale}
+        />
       )}
       <Pager shown={rows.length} next={value?.next} noun="end" isLoading={isStale && !problem} />
     </>

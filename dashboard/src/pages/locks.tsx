@@ -12,7 +12,7 @@ import { readDuration } from '../logic/times';
 import { changed, type Params } from '../logic/url';
 import { askToBreak } from '../parts/break';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters';
-import { Empty, KindMark, ModeMark, StateMark } from '../parts/marks';
+import { Empty, KindAndMode, StateMark } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
 import { Notice } from '../parts/notice';
 import { Pager } from '../parts/pager';
@@ -58,20 +58,19 @@ const COLUMNS: readonly Column<Entry>[] = [
   {
     id: 'name',
     title: 'Name',
-    width: 'minmax(9rem, 2.2fr)',
+    width: 'minmax(8rem, 2.2fr)',
     cell: (it) => <NameLink name={it.name} />,
     sort: 'name',
     phone: 'main',
   },
-  { id: 'state', title: 'State', width: '6.2rem', cell: (it) => <StateMark entry={it} />, phone: 'side' },
-  { id: 'kind', title: 'Kind', width: '7.2rem', cell: (it) => <KindMark kind={it.kind} /> },
-  { id: 'mode', title: 'Mode', width: '5.2rem', cell: (it) => <ModeMark mode={it.mode} />, phone: 'none' },
-  { id: 'client', title: 'Who', width: 'minmax(7rem, 1.3fr)', cell: (it) => <Who entry={it} /> },
-  { id: 'since', title: 'Since', width: '5.6rem', cell: (it) => <Ago at={it.since} />, sort: 'age', isNumber: true },
+  { id: 'state', title: 'State', width: '5.8rem', cell: (it) => <StateMark entry={it} />, phone: 'side' },
+  { id: 'kind', title: 'Kind, mode', width: '6.2rem', cell: (it) => <KindAndMode entry={it} /> },
+  { id: 'client', title: 'Who', width: 'minmax(11rem, 1.6fr)', cell: (it) => <Who entry={it} /> },
+  { id: 'since', title: 'Since', width: '5.4rem', cell: (it) => <Ago at={it.since} />, sort: 'age', isNumber: true },
   {
     id: 'expires',
     title: 'Ends in',
-    width: '6.6rem',
+    width: '5.4rem',
     cell: (it) => (it.expiresAt ? <Until at={it.expiresAt} /> : '–'),
     phone: 'none',
     isNumber: true,
@@ -79,7 +78,7 @@ const COLUMNS: readonly Column<Entry>[] = [
   {
     id: 'token',
     title: 'Token',
-    width: '9.6rem',
+    width: '9rem',
     cell: (it) => it.fencingToken ?? '–',
     phone: 'none',
     isNumber: true,
@@ -115,7 +114,7 @@ export function Locks() {
       <Presets params={params} />
       <LockFilters />
       <Notice problem={problem} />
-      {value && rows.length === 0 && !isStale ? (
+      {value && rows.length === 0 && !value.next && !isStale ? (
         <NoLocks params={params} />
       ) : (
         <LockTable rows={rows} isStale={isStale} />
@@ -233,6 +232,7 @@ export function LockTable({
         keyOf={keyOf}
         isStale={isStale}
         sort={place.value.params.sort ?? 'name'}
+        least="60rem"
         onSort={(sort) =>
           change(changed({}, { sort: sort === 'name' ? undefined : sort, cursor: undefined, page: undefined }))
         }

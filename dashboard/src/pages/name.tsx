@@ -234,7 +234,7 @@ function Past({
                   <KindMark kind={it.kind} /> <ModeMark mode={it.mode} />
                 </td>
                 <td>
-                  <EndMark end={it.end} />
+                  <EndMark it={it} />
                 </td>
                 <td class="number">
                   <Ago at={it.endedAt} suffix=" ago" />

@@ -52,7 +52,7 @@ function Ends({ totals }: { totals: NonNullable<Overview['totals']> }) {
   return (
     <>
       <Causes title="Refused" what="refused requests" counts={refused} since={since} filters={{ end: 'refused' }} />
-      <Causes title="Lost" what="lost holds" counts={lost} since={since} filters={{}} endsOf={endsOfLoss} />
+      <Causes title="Lost" what="lost holds" counts={lost} since={since} filters={{}} endsOf={endsOfLoss} isLoss />
     </>
   );
 }
@@ -85,7 +85,7 @@ function Figures({ it }: { it: Overview }) {
       <Figure title="Owners" value={count(it.owners)} page="owners">
         of offline locks
       </Figure>
-      <Figure title="Clients" value={count(it.agents)} page="sessions">
+      <Figure title="Agents" value={count(it.agents)} page="sessions">
         of Web Locks
       </Figure>
       <Figure title="Assigned" value={count(it.assigned)} page="assignments">
@@ -135,7 +135,8 @@ function Charts() {
         <Chart
           label="Held and waiting"
           times={times}
-          format={(value) => count(Math.round(value))}
+          format={count}
+          isCount
           series={[
             { label: 'held', colour: '--blue', values: seen.map((sample) => sample.held) },
             { label: 'waiting', colour: '--amber-fill', values: seen.map((sample) => sample.waiting) },
@@ -207,9 +208,9 @@ function Contended({ it }: { it: Overview }) {
   );
 }
 
-function Meter({ value, most }: { value: number; most: number }) {
+function Meter({ value, most, isLoss }: { value: number; most: number; isLoss?: boolean }) {
   return (
-    <span class="meter" aria-hidden="true">
+    <span class={isLoss ? 'meter loss' : 'meter'} aria-hidden="true">
       <span style={{ width: `${(100 * value) / Math.max(1, most)}%` }} />
     </span>
   );
@@ -305,9 +306,10 @@ interface CausesProps {
   filters: Params;
   /** What of the history is of a cause, and nothing else. */
   endsOf?: (cause: string) => readonly EndFilter[];
+  isLoss?: boolean;
 }
 
-function Causes({ title, what, counts, since, filters, endsOf = () => [] }: CausesProps) {
+function Causes({ title, what, counts, since, filters, endsOf = () => [], isLoss = false }: CausesProps) {
   const rows = Object.entries(counts).filter(([, many]) => many > 0);
   const most = Math.max(1, ...rows.map(([, many]) => many));
   return (
@@ -331,7 +333,7 @@ function Causes({ title, what, counts, since, filters, endsOf = () => [] }: Caus
                       <Cause cause={cause} ends={endsOf(cause)} since={since} />
                     </th>
                     <td class="number">
-                      <Meter value={many} most={most} />
+                      <Meter value={many} most={most} isLoss={isLoss} />
                       {count(many)}
                     </td>
                   </tr>

@@ -73,7 +73,7 @@ export function Owners() {
         <TextFilter name="label" label="Label" />
       </Filters>
       <Notice problem={problem} />
-      {value && rows.length === 0 && !isStale ? (
+      {value && rows.length === 0 && !value.next && !isStale ? (
         <Empty title="No owner is there." command={'export $(lockhouse owner open Anna)\nlockhouse lock customer/42'}>
           The first command opens an owner, and the second one locks a record for it.
         </Empty>

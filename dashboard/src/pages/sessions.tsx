@@ -14,40 +14,40 @@ const COLUMNS: readonly Column<Session>[] = [
   {
     id: 'agents',
     title: 'Clients',
-    width: 'minmax(9rem, 1.6fr)',
+    width: 'minmax(10.6rem, 1.6fr)',
     cell: (it) => <Agents session={it} />,
     phone: 'main',
   },
-  { id: 'connected', title: 'Connection', width: '7rem', cell: (it) => <Connected session={it} />, phone: 'side' },
-  { id: 'since', title: 'Since', width: '5.6rem', cell: (it) => <Ago at={it.since} />, isNumber: true },
-  { id: 'held', title: 'Held', width: '4rem', cell: (it) => count(it.held), isNumber: true, phone: 'none' },
-  { id: 'waiting', title: 'Waits', width: '4rem', cell: (it) => count(it.waiting), isNumber: true, phone: 'none' },
-  { id: 'address', title: 'Address', width: '8rem', cell: (it) => (it.address ? <Text text={it.address} /> : '–') },
+  { id: 'connected', title: 'Connection', width: '5.8rem', cell: (it) => <Connected session={it} />, phone: 'side' },
+  { id: 'address', title: 'Address', width: '7rem', cell: (it) => (it.address ? <Text text={it.address} /> : '–') },
   {
     id: 'agent',
     title: 'Program',
-    width: 'minmax(5rem, 1fr)',
+    width: 'minmax(4.4rem, 1fr)',
     cell: (it) => (it.userAgent ? <Text text={it.userAgent} /> : '–'),
     phone: 'none',
   },
   {
     id: 'origin',
     title: 'Origin',
-    width: 'minmax(4.5rem, 1fr)',
+    width: 'minmax(4.4rem, 1fr)',
     cell: (it) => (it.origin ? <Text text={it.origin} /> : '–'),
     phone: 'none',
   },
   {
     id: 'credential',
     title: 'Credential',
-    width: '6rem',
+    width: '5.2rem',
     cell: (it) => (it.credential ? <Text text={it.credential} /> : 'none'),
     phone: 'none',
   },
+  { id: 'since', title: 'Since', width: '5.4rem', cell: (it) => <Ago at={it.since} />, isNumber: true },
+  { id: 'held', title: 'Held', width: '2.8rem', cell: (it) => count(it.held), isNumber: true, phone: 'none' },
+  { id: 'waiting', title: 'Waits', width: '2.8rem', cell: (it) => count(it.waiting), isNumber: true, phone: 'none' },
   {
     id: 'queued',
     title: 'Unsent',
-    width: '4.6rem',
+    width: '3.8rem',
     cell: (it) => `${count(it.queuedBytes)} B`,
     isNumber: true,
     phone: 'none',
@@ -97,14 +97,14 @@ export function Sessions() {
         length of its lease.
       </p>
       <Notice problem={problem} />
-      {value && rows.length === 0 && !isStale ? (
+      {value && rows.length === 0 && !value.next && !isStale ? (
         <Empty title="No client is connected to this bucket." command={'lockhouse run report -- sleep 60'}>
           This command connects and holds a lock for a minute.
         </Empty>
       ) : problem?.status === 403 ? null : (
         <Table
           label="Sessions"
-          least="66rem"
+          least="61rem"
           rows={rows}
           columns={COLUMNS}
           keyOf={(it) => JSON.stringify([it.address, it.since, it.clientIds])}

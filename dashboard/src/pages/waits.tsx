@@ -11,8 +11,11 @@ import { Empty, KindMark, ModeMark } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
 import { Notice } from '../parts/notice';
 
-const SIZES = { nodeWidth: 140, nodeHeight: 40, columnGap: 96, rowGap: 14, partGap: 36 };
-const MARGIN = 28;
+const SIZES = { nodeWidth: 156, nodeHeight: 40, columnGap: 96, rowGap: 14, partGap: 36 };
+const [SIDE_MARGIN, MARGIN] = [8, 28];
+
+/** As much smaller a picture may become to fit in; beyond that it is scrolled. */
+const LEAST_SCALE = 0.8;
 
 /** Who waits for whom, as a picture and as a list. */
 export function WaitsPage() {
@@ -33,15 +36,19 @@ export function WaitsPage() {
   const labels = new Map((value?.nodes ?? []).map((node) => [node.id, node.clientId]));
   return (
     <>
-      <h1>Who waits for whom</h1>
+      <h1>Waits: who waits for whom</h1>
       <p class="lead">
         Each arrow leads from a request to what it waits for. Requests on a cycle wait for each other for ever: of each
         group that does, one cycle is red.
       </p>
       <Notice problem={problem} />
       {value && value.edges.length === 0 ? (
-        <Empty title="Nothing waits." command={'lockhouse run report -- sleep 60'}>
-          Run this command in two terminals: the second waits for the first.
+        <Empty
+          title="Nothing waits."
+          command={`lockhouse run a -- sh -c 'sleep 4; lockhouse run b -- echo both'\nlockhouse run b -- sh -c 'sleep 4; lockhouse run a -- echo both'`}
+        >
+          Start these two commands within four seconds, each in a terminal of its own. Then each waits for the other,
+          and this page shows both in red.
         </Empty>
       ) : null}
       {value && value.edges.length > 0 && drawing ? (
@@ -118,7 +125,7 @@ function draw({ nodes, edges: all, cycles }: Waits, isCyclesOnly: boolean): Draw
     words: [...told].sort((a, b) => Number(onCycle.has(b)) - Number(onCycle.has(a))),
     cyclic: onCycle,
     all: edges.length,
-    width: width + 2 * MARGIN,
+    width: width + 2 * SIDE_MARGIN,
     height: height + 2 * MARGIN,
   };
 }
@@ -164,7 +171,13 @@ function Picture({ drawing }: { drawing: Drawing }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys
     <section class="card graph" tabIndex={0} aria-label="Picture of who waits for whom; the list below says the same">
-      <svg width={width} height={height} viewBox={`${-MARGIN} ${-MARGIN} ${width} ${height}`} role="presentation">
+      <svg
+        width={width}
+        height={height}
+        style={{ minWidth: `${Math.round(width * LEAST_SCALE)}px` }}
+        viewBox={`${-SIDE_MARGIN} ${-MARGIN} ${width} ${height}`}
+        role="presentation"
+      >
         <defs>
           {['plain', 'cyclic'].map((kind) => (
             <marker
@@ -248,6 +261,7 @@ function Cycles({
         {cycles.length === 1 ? 'One cycle' : `${cycles.length} cycles`}: none of these goes on by itself. Break one
         hold, or end one of the programs.
       </strong>
+      <span>Each name leads to its page: Break is there, beside the hold.</span>
       <ol>
         {cycles.map((cycle, at) => (
           <li key={JSON.stringify([cycle, names[at]])}>
@@ -289,10 +303,10 @@ function EdgeList({ labels, drawing }: { labels: ReadonlyMap<string, string>; dr
         <thead>
           <tr>
             <th scope="col">Who waits</th>
-            <th scope="col">for</th>
+            <th scope="col">For whom</th>
             <th scope="col">Name</th>
             <th scope="col" class="number">
-              For
+              For how long
             </th>
           </tr>
         </thead>

@@ -138,7 +138,8 @@ function Targets({ targets, bucket }: { targets: readonly Target[]; bucket: stri
       <p>
         In the bucket <Name name={bucket} />:
       </p>
-      <ul class="targets">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls is reached by the keyboard */}
+      <ul class="targets" tabIndex={0} aria-label="What is meant">
         {targets.slice(0, SHOWN).map((target) => (
           <li key={target.fencingToken}>
             <strong>

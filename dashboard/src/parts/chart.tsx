@@ -13,17 +13,26 @@ export interface Series {
 
 const HEIGHT = 180;
 
+/** Distances of labels on an axis of counts. */
+const WHOLE = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+
+/** Distances of labels on the axis of time, in seconds. */
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
+
 /** Lines over time. */
 export function Chart({
   label,
   times,
   series,
   format,
+  isCount = false,
 }: {
   label: string;
   times: number[];
   series: Series[];
   format: (value: number) => string;
+  /** Whether its values are whole. */
+  isCount?: boolean;
 }) {
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | undefined>(undefined);
@@ -34,7 +43,7 @@ export function Chart({
   useEffect(() => {
     const place = box.current;
     if (!place) return;
-    const made = new uPlot(optionsOf(place, series, format), latest.current, place);
+    const made = new uPlot(optionsOf(place, series, format, isCount), latest.current, place);
     chart.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: place.clientWidth, height: HEIGHT }));
     observer.observe(place);
@@ -64,7 +73,12 @@ export function Chart({
   );
 }
 
-function optionsOf(place: HTMLElement, series: Series[], format: (value: number) => string): uPlot.Options {
+function optionsOf(
+  place: HTMLElement,
+  series: Series[],
+  format: (value: number) => string,
+  isCount: boolean,
+): uPlot.Options {
   const style = getComputedStyle(place);
   const colour = (name: string) => resolved(place, name);
   const axis = {
@@ -78,16 +92,17 @@ function optionsOf(place: HTMLElement, series: Series[], format: (value: number)
     height: HEIGHT,
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-    padding: [8, 8, 0, 0],
+    padding: [8, 26, 0, 0],
     scales: { x: { time: true }, y: { range: (_, __, most) => [0, Math.max(1, (most ?? 0) * 1.1)] } },
     axes: [
       {
         ...axis,
         space: 70,
         size: 26,
+        incrs: SECONDS,
         values: (_, ticks) => ticks.map((at) => new Date(at * 1000).toLocaleTimeString('en-GB')),
       },
-      { ...axis, size: 48, values: (_, ticks) => ticks.map(format) },
+      { ...axis, size: 48, ...(isCount ? { incrs: WHOLE } : {}), values: (_, ticks) => ticks.map(format) },
     ],
     series: [
       {},

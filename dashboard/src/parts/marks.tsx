@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import type { Entry } from '../data/types';
+import type { Ended, Entry } from '../data/types';
 import { isForced, words } from '../logic/causes';
 
 /** The discipline of a hold. */
@@ -18,14 +18,39 @@ export function StateMark({ entry }: { entry: Pick<Entry, 'state' | 'place'> }) 
   );
 }
 
-/** Why a hold ended. */
-export function EndMark({ end }: { end: string }) {
-  return <span class={isForced(end) ? 'mark end forced' : 'mark end'}>{words(end)}</span>;
+/** Why a hold ended, or a wait that never became one. */
+export function EndMark({ it: { end, count, kind, fencingToken } }: { it: Ended }) {
+  const onlyWaited = kind === 'web' && fencingToken === null && end !== 'refused';
+  return (
+    <>
+      <span class={isForced(end) ? 'mark end forced' : 'mark end'}>{words(end)}</span>
+      {count > 1 ? <span class="soft"> ×{count}</span> : null}
+      {onlyWaited ? (
+        <small class="below" title="It waited, and its wait ended before it held the lock.">
+          never held
+        </small>
+      ) : null}
+    </>
+  );
 }
 
 /** Shared is worth a word; exclusive is what one expects. */
 export function ModeMark({ mode }: { mode: string | null }) {
   return mode === null ? null : <span class={`mode mode-${mode}`}>{mode}</span>;
+}
+
+/** The discipline, and the mode below it. */
+export function KindAndMode({ entry: { kind, mode } }: { entry: Pick<Ended, 'kind' | 'mode'> }) {
+  return (
+    <>
+      <KindMark kind={kind} />
+      {mode === null ? null : (
+        <span class="below">
+          <ModeMark mode={mode} />
+        </span>
+      )}
+    </>
+  );
 }
 
 /** A page without content, with the command that would fill it. */

@@ -39,6 +39,8 @@ export interface TableProps<T> {
   isStale?: boolean;
   /** Narrower than this it is scrolled from side to side; a CSS length. */
   least?: string;
+  /** In pixels, except on a phone. */
+  rowHeight?: number;
 }
 
 const ROW = 44;
@@ -57,9 +59,10 @@ export function Table<T>(props: TableProps<T>) {
     canChoose = () => true,
     isStale,
     least = '52rem',
+    rowHeight = ROW,
   } = props;
   const scroller = useRef<HTMLDivElement>(null);
-  const height = usePhone() ? PHONE_ROW : ROW;
+  const height = usePhone() ? PHONE_ROW : rowHeight;
   const virtual = useVirtual(scroller, rows.length, height);
   const [active, setActive] = useState(0);
   const present = Math.min(active, Math.max(0, rows.length - 1));
@@ -220,7 +223,7 @@ function Head<T>({
               {by !== undefined && onSort ? (
                 <button type="button" class="sort" onClick={() => onSort(by)}>
                   {column.title}
-                  <span aria-hidden="true">{isSorted ? ' ↑' : ''}</span>
+                  {isSorted ? <span aria-hidden="true">↑</span> : null}
                 </button>
               ) : (
                 column.title

@@ -98,7 +98,10 @@ async function fillQueues(client) {
   await hold(client('reporter'), 'report', { metadata: 'nightly run' });
   for (let number = 1; number <= 30; number++) wait(client(`worker-${String(number).padStart(2, '0')}`), 'report');
   for (const who of ['reader-1', 'reader-2', 'reader-3']) await hold(client(who), 'catalogue', { mode: 'shared' });
-  wait(client('writer'), 'catalogue');
+  const writer = client('writer');
+  wait(writer, 'catalogue');
+  // What comes later on its connection is granted later: the fourth reader has to wait behind the writer.
+  await writer.locks.request('catalogue/turn', () => {});
   wait(client('reader-4'), 'catalogue', { mode: 'shared' });
 }
 

@@ -13,7 +13,7 @@ function show(text, isFree) {
   again.toggleAttribute('aria-disabled', !isFree);
 }
 
-// A browser has six connections for all pages of a site: one that nobody sees gives its own back.
+// A browser has six connections for all pages of a site: a hidden one gives its own back.
 let events;
 
 function follow() {

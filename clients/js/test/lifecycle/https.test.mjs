@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
 import { launchChromium } from '../support/chromium.mjs';
 import { cleanups } from '../support/cleanup.mjs';
-import { openTry } from '../support/try.mjs';
 import { bench, native, test } from '../support/lab.mjs';
 import { startServer } from '../support/server.mjs';
+import { openTry } from '../support/try.mjs';
 
 /** A name that only the browser of the tests resolves. */
 const HOST = 'locks.example';

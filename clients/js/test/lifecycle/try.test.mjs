@@ -3,9 +3,9 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
-import { openTry } from '../support/try.mjs';
 import { bench, native, startLab, test } from '../support/lab.mjs';
 import { startServer } from '../support/server.mjs';
+import { openTry } from '../support/try.mjs';
 
 if (!native) {
   describe('the page "try it"', () => {

@@ -21,7 +21,7 @@ pub struct Overview {
     pub waiting: usize,
     /// How many assignments stand.
     pub assigned: usize,
-    /// How many agents there are, owners, and claims, by [`Discipline`].
+    /// How many agents there are and sessions, owners, and claims, by [`Discipline`].
     pub parties: [usize; Discipline::ALL.len()],
     /// The request that waits for longest.
     pub longest_wait: Option<LockInfo>,

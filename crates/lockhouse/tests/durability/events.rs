@@ -88,7 +88,7 @@ async fn what_will_never_be_durable_is_sent_to_no_reader_and_the_stream_ends() {
 }
 
 #[tokio::test]
-async fn a_reader_is_told_of_the_end_whatever_its_filter_leaves_of_what_came_before() {
+async fn a_reader_learns_of_the_end_whatever_its_filter_leaves_of_what_came_before() {
     let gate = Gate::new();
     let house = gate.house_with(Options::new().events(EventBounds::DEFAULT)).await;
     let bucket = house.bucket("default");

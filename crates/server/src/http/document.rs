@@ -286,7 +286,9 @@ mod tests {
             .collect();
         let named: BTreeSet<&str> =
             document["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(referenced, named);
+        // A stream is a text here: nothing in OpenAPI 3.1 refers to what its events have.
+        let of_streams = BTreeSet::from(["EventData", "StateData"]);
+        assert_eq!(&referenced | &of_streams, named);
         let mut words = BTreeMap::new();
         for (path, object) in &objects {
             // Generators make members required that have a default.

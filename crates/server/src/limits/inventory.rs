@@ -13,7 +13,7 @@ use lockhouse_wire::{
     ACK_EVERY, BATCH_FRAMES, CLIENT_ID_BYTES, FRAME_BYTES, LABEL_BYTES, SCOPE_BYTES, TICKET_BYTES,
 };
 
-use self::looking_on::{of_events, of_watching};
+use self::looking_on::{of_events, of_kept_events, of_watching};
 use super::{BUCKET_LIMITS, Refused};
 use crate::bounds::*;
 use crate::settings::LimitSettings;
@@ -49,6 +49,7 @@ fn constants() -> Vec<Constant> {
         of_http(),
         of_audit_and_answers(),
         of_events(),
+        of_kept_events(),
         of_watching(),
         of_nodes(),
     ]

@@ -36,7 +36,7 @@ struct Entries {
 /// The sessions of a bucket that has any.
 #[derive(Debug, Default)]
 struct OfBucket {
-    /// The number of the latest. Each bucket counts by itself, so that nobody learns how many others have.
+    /// The number of the latest. Each bucket counts by itself: none shows how many others have.
     last: u64,
     views: BTreeMap<u64, Arc<SessionView>>,
 }
@@ -136,6 +136,11 @@ impl SessionRegistry {
     /// The number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.entries.lock().by_id.len()
+    }
+
+    /// The number of sessions of that bucket.
+    pub(crate) fn len_of_bucket(&self, scope: &BucketKey) -> usize {
+        self.entries.lock().by_bucket.get(scope).map_or(0, |of_bucket| of_bucket.views.len())
     }
 
     /// The sessions of that bucket whose numbers are above `after`, in the order of their numbers, at most so
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_of_the_sessions_of_a_bucket_tell_nothing_of_others() {
+    fn the_numbers_of_the_sessions_of_a_bucket_say_nothing_of_others() {
         let registry = SessionRegistry::default();
         let numbers = |after: u64, most: usize| {
             let views = registry.of_bucket(&BucketKey::from("b"), after, most);

@@ -69,7 +69,7 @@ fn first_events(server: &ServerProcess, arguments: &[&str], lines: usize) -> Vec
 }
 
 #[test]
-fn the_state_before_the_events_says_who_holds_who_waits_or_that_nobody_does() {
+fn the_state_before_the_events_says_who_holds_who_waits_or_that_none_does() {
     let server = ServerProcess::start("10s");
     let of_report = ["--name", "report"];
     assert_eq!(first_events(&server, &of_report, 1), ["state       nothing is held and nobody waits"]);

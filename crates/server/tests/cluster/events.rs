@@ -113,7 +113,7 @@ async fn a_node_that_does_not_answer_is_missing_in_the_list_of_buckets() {
             [] if was_missing && names(&list).contains(&json!(at_b)) => break,
             [] => {}
             [missing] => {
-                assert_eq!((missing, names(&list)), (&json!("b"), vec![json!(at_a)]));
+                assert!(missing == "b" && names(&list).contains(&json!(at_a)), "{list}");
                 was_missing = true;
             }
             more => panic!("{more:?}"),

@@ -14,10 +14,10 @@ async fn a_wrong_question_is_refused_with_its_field_its_value_and_its_rule() {
     let long = "x".repeat(4097);
     let (name, prefix) = (format!("?name={long}"), format!("?prefix={long}"));
     let kinds = "\"web\", \"offline\" or \"claim\"";
-    let id = "an id of an event";
+    let id = "the `id` of an event";
     for (query, header, field, value, rule) in [
-        (&*name, "", "name", "4097", "0 to 4096"),
-        (&prefix, "", "prefix", "4097", "0 to 4096"),
+        (&*name, "", "name", "\"xxx", "at most 4096 16-bit units"),
+        (&prefix, "", "prefix", "\"xxx", "at most 4096 16-bit units"),
         ("?kind=lock", "", "kind", "\"lock\"", kinds),
         ("?kind=assignment", "", "kind", "\"assignment\"", kinds),
         ("?state=yes", "", "state", "\"yes\"", "true or false"),

@@ -225,7 +225,7 @@ async fn a_server_whose_disk_hangs_is_unavailable_in_time_and_ends_in_its_drain_
     // no comment has an id.
     let mut stream = api.stream("events?state=true").await;
     let mut text = String::new();
-    while text.matches(":\n").count() < 3 {
+    while text.matches("\n\n").count() < 3 {
         let piece = tokio::time::timeout(PATIENCE, stream.chunk()).await.expect("a comment in time");
         text.push_str(std::str::from_utf8(&piece.unwrap().expect("the stream goes on")).unwrap());
     }

@@ -45,7 +45,8 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
     assert_eq!(refused["retryAfterMs"], 1000, "others of the tenant may make room");
     let held = refused["id"].as_u64().unwrap() - 1;
     assert!((200..260).contains(&held), "{held} names of 4 KB fit into 1 MiB");
-    assert_eq!(hold(&mut two, 1..2).await.unwrap_err()["message"], message);
+    // Events that are kept have given way since, but for a little.
+    assert_eq!(hold(&mut two, 1..20).await.unwrap_err()["message"], message);
     hold(&mut other, 0..100).await.unwrap();
 
     // The tenant can look, and give back; a lock that it gives back in one bucket it has in another.
@@ -55,11 +56,11 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
         one.release(id).await;
     }
     assert_eq!(one.query(400).await.0.len(), held as usize - 3);
-    hold(&mut two, 2..3).await.unwrap();
+    hold(&mut two, 20..21).await.unwrap();
 
     let more = LimitSettings { table_mib_per_tenant: 2, ..LimitSettings::default() };
     tenants.server.server.reload_limits(more).unwrap();
-    hold(&mut two, 3..100).await.unwrap();
+    hold(&mut two, 21..100).await.unwrap();
 }
 
 /// Shares the name in the refusals of `receive_refusals`, with these numbers.

@@ -421,8 +421,9 @@ async fn rows_that_were_counted_once_are_not_counted_again() {
     let file = File::new("counted");
     let scope = Arc::new(Scope::new("t", "b"));
     keep(open(&file.0, schema::STEPS, 1000).unwrap(), &scope, ends(1, 150)).await;
-    let told = "UPDATE history_counts SET up_to = (SELECT max(seq) FROM history), ends = 100, refusals = 0";
-    file.raw().execute_batch(told).unwrap();
+    let counted =
+        "UPDATE history_counts SET up_to = (SELECT max(seq) FROM history), ends = 100, refusals = 0";
+    file.raw().execute_batch(counted).unwrap();
     keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, ends(1000, 3)).await;
     assert_eq!(rows(&file, "true"), 150);
     // Where others have deleted rows, there are no more of them than numbers.

@@ -20,7 +20,7 @@ use crate::when::When;
 /// The others who have it, by their fencing tokens.
 #[derive(Debug)]
 struct Holders {
-    /// The owner of the session that looks: what it has itself is in nobody's way.
+    /// The owner of the session that looks: its own locks are not in its way.
     me: Option<OwnerId>,
     others: BTreeMap<FencingToken, (String, When)>,
 }

@@ -28,7 +28,7 @@ async fn a_user_who_was_refused_learns_who_has_it_and_when_it_is_free() {
 }
 
 #[tokio::test]
-async fn what_a_user_has_is_in_nobodys_way_but_that_of_others() {
+async fn what_a_user_has_itself_is_not_in_its_way() {
     let office = Office::open().await;
     let (mut ada, mut bob) = (office.browser("Ada").await, office.browser("Bob").await);
     for browser in [&mut ada, &mut bob] {

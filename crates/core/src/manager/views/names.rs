@@ -48,10 +48,13 @@ impl<S: BuildHasher> LockManager<S> {
     /// What is queued and held under the name, void locks left out.
     pub(super) fn add_to_snapshot(&self, name: u32, snapshot: &mut Snapshot) {
         let queue = self.table.names[name].queue.iter::<ByName>(&self.table.entries);
-        let pending = (1..).zip(queue).map(|(place, slot)| self.describe(slot, LockState::Pending { place }));
-        snapshot.pending.extend(pending);
-        let held = |slot| self.describe(slot, LockState::Held(self.table.entries[slot].held_token()));
-        snapshot.held.extend(self.holders_in_order(name).map(held));
+        for (place, slot) in (1..).zip(queue) {
+            snapshot.pending.push(self.describe(slot, LockState::Pending { place }));
+        }
+        for slot in self.holders_in_order(name) {
+            let token = self.table.entries[slot].held_token();
+            snapshot.held.push(self.describe(slot, LockState::Held(token)));
+        }
     }
 
     fn entries_of(&self, name: u32) -> impl Iterator<Item = u32> + '_ {

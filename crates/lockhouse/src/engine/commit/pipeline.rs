@@ -499,14 +499,14 @@ impl Pipeline {
         }
     }
 
-    /// Writes what is still gathered for its minute. A disk that is nearly full may have room for no more than
-    /// the last write, so that what is refused is given up.
+    /// Writes what is still gathered for its minute. A disk that is nearly full may have no more than the
+    /// last write, so that what is refused is given up.
     async fn write_refusals(&self, next_seq: &mut u64) -> Result<(), StoreState> {
         let mut now = Instant::now() + REFUSALS_GATHERED;
         loop {
             let mut writes = Vec::new();
             self.refusals.take(now, &mut writes);
-            now += EventBounds::REFUSALS_PACE;
+            now += EventBounds::REFUSALS_PERIOD;
             if writes.is_empty() || !self.try_commit(next_seq, writes, true).await? {
                 return Ok(());
             }

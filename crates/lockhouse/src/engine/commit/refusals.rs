@@ -32,8 +32,8 @@ struct Gathered {
     bytes: usize,
     /// Before that nothing is to be written; none if nothing is there.
     next: Option<Instant>,
-    /// When the present [`EventBounds::REFUSALS_PACE`] began, and how many were written in it.
-    pace: Option<(Instant, usize)>,
+    /// When the present [`EventBounds::REFUSALS_PERIOD`] began, and how many were written in it.
+    period: Option<(Instant, usize)>,
     /// The tenant whose turn was the last.
     turn: Box<str>,
 }
@@ -101,8 +101,8 @@ impl Gathered {
             Some(not_before) => (not_before, 0),
             None => {
                 let bytes = bytes_of(&record);
-                let (has_room, left_out) = self.make_room(tenant, bytes);
-                if !has_room {
+                let (has_space, left_out) = self.make_space(tenant, bytes);
+                if !has_space {
                     return left_out + u64::from(record.count);
                 }
                 self.bytes += bytes;
@@ -118,7 +118,7 @@ impl Gathered {
 
     /// Makes room for so many bytes more of that tenant. Returns whether there is room, and how many refusals
     /// of others are left out for it.
-    fn make_room(&mut self, tenant: &str, more: usize) -> (bool, u64) {
+    fn make_space(&mut self, tenant: &str, more: usize) -> (bool, u64) {
         let of = |all: &Self| all.tenants.get(tenant).map_or(0, |it| it.bytes) + more;
         if of(self) > EventBounds::REFUSAL_BYTES_OF_TENANT {
             self.bytes -= self.tenants.get_mut(tenant).map_or(0, OfTenant::forget_written);
@@ -143,8 +143,8 @@ impl Gathered {
     }
 
     fn take(&mut self, now: Instant, writes: &mut Vec<Write>) {
-        let in_time = |(began, _): &(Instant, usize)| now < *began + EventBounds::REFUSALS_PACE;
-        let (began, mut written) = self.pace.filter(in_time).unwrap_or((now, 0));
+        let in_time = |(began, _): &(Instant, usize)| now < *began + EventBounds::REFUSALS_PERIOD;
+        let (began, mut written) = self.period.filter(in_time).unwrap_or((now, 0));
         if written >= EventBounds::REFUSALS_WRITTEN {
             return;
         }
@@ -158,7 +158,7 @@ impl Gathered {
             }
             self.turn = next;
         }
-        self.pace = Some((began, written));
+        self.period = Some((began, written));
         self.bytes -= self.tenants.values_mut().map(|it| it.forget_those_over(now)).sum::<usize>();
         self.tenants.retain(|_, it| !it.of.is_empty());
         self.next = self.tenants.values().flat_map(|it| it.of.values()).map(|state| state.not_before).min();
@@ -281,7 +281,7 @@ mod tests {
         turns
     }
 
-    const PACE_MS: u64 = EventBounds::REFUSALS_PACE.as_millis() as u64;
+    const PERIOD_MS: u64 = EventBounds::REFUSALS_PERIOD.as_millis() as u64;
 
     #[test]
     fn the_same_refusal_is_one_entry_a_minute_however_often_it_comes() {
@@ -297,20 +297,20 @@ mod tests {
     }
 
     #[test]
-    fn tenants_have_their_turns_and_no_more_are_written_than_the_pace_allows() {
+    fn tenants_have_their_turns_and_no_more_are_written_than_the_period_allows() {
         let (queue, begin) = (RefusalQueue::default(), Instant::now());
         (0..200).for_each(|n| _ = refused(&queue, "loud", &n.to_string(), (begin, 1)));
         let all = turns(&queue, (begin, 1));
         assert_eq!(all["loud"], EventBounds::REFUSALS_WRITTEN);
         refused(&queue, "quiet", "n", (begin, 2));
-        assert!(turns(&queue, (begin, PACE_MS)).is_empty());
-        let next = turns(&queue, (begin, PACE_MS + 1));
+        assert!(turns(&queue, (begin, PERIOD_MS)).is_empty());
+        let next = turns(&queue, (begin, PERIOD_MS + 1));
         assert_eq!((next["loud"], next["quiet"]), (EventBounds::REFUSALS_WRITTEN / 2, 1));
         assert_eq!(queue.left_out(), 0);
     }
 
     #[test]
-    fn what_is_written_makes_room_and_what_finds_none_is_counted() {
+    fn what_is_written_gives_way_and_what_does_not_fit_is_counted() {
         let (queue, begin) = (RefusalQueue::default(), Instant::now());
         let most = (0..).find(|n| refused(&queue, "loud", &n.to_string(), (begin, 1)) > 0).unwrap();
         assert!((500..2_000).contains(&most), "{most}");
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_tenants_those_that_have_most_make_room() {
+    fn of_many_tenants_those_that_have_most_give_way() {
         let (queue, begin) = (RefusalQueue::default(), Instant::now());
         for loud in 0..8 {
             (0..2_000).for_each(|n| _ = refused(&queue, &format!("loud {loud}"), &n.to_string(), (begin, 1)));

@@ -51,11 +51,11 @@ impl EventBounds {
     pub const FLOOR_BYTES: usize = 16 << 10;
 
     /// The most refusals of offline locks and claims that a house writes into the history within
-    /// [`REFUSALS_PACE`](Self::REFUSALS_PACE), its tenants in turn.
+    /// [`REFUSALS_PERIOD`](Self::REFUSALS_PERIOD), its tenants in turn.
     pub const REFUSALS_WRITTEN: usize = 64;
 
     /// The time in which those are written.
-    pub const REFUSALS_PACE: Duration = Duration::from_secs(4);
+    pub const REFUSALS_PERIOD: Duration = Duration::from_secs(4);
 
     /// The most bytes of refusals that wait in a house for their turn. Beyond them the tenant that has most
     /// has refusals left out of the history.
@@ -65,7 +65,7 @@ impl EventBounds {
     pub const REFUSAL_BYTES_OF_TENANT: usize = 256 << 10;
 }
 
-/// Whether a refusal for that cause is in the history: somebody had the name, or a bound was reached. A table
+/// Whether a refusal for that cause is in the history: another had the name, or a bound was reached. A table
 /// that recovers or closes refuses everything.
 pub(crate) fn is_kept_as_history(cause: RefusalCause) -> bool {
     !matches!(cause, RefusalCause::Recovering | RefusalCause::Closed)

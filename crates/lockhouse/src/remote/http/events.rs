@@ -193,8 +193,8 @@ impl Http {
     }
 
     /// The events of the bucket, over as many connections as it takes: it goes on behind the last event by
-    /// itself, also if nothing comes for 40 s, or no answer within 10 s. Where events are missing a `gap` comes, and then the `state`. An error that time does not mend
-    /// ends the stream.
+    /// itself, also if nothing comes for 40 s, or no answer within 10 s. Where events are missing a `gap`
+    /// comes, and then the `state`. An error that time does not mend ends the stream.
     ///
     /// ```no_run
     /// use futures_util::{StreamExt, pin_mut};
@@ -417,9 +417,9 @@ mod tests {
 
     #[cfg(feature = "tls")]
     #[tokio::test]
-    async fn of_several_failures_one_that_may_pass_is_told() {
+    async fn of_several_failures_one_that_may_pass_is_reported() {
         let [plain, gone] = Places::new().await.0;
-        let [no_tls, nobody] =
+        let [no_tls, nothing] =
             [&plain, &gone].map(|place| format!("https://{}", place.local_addr().unwrap()));
         drop(gone);
         tokio::spawn(async move {
@@ -427,7 +427,7 @@ mod tests {
                 _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
             }
         });
-        for (urls, is_temporary) in [([&no_tls, &nobody], true), ([&no_tls, &no_tls], false)] {
+        for (urls, is_temporary) in [([&no_tls, &nothing], true), ([&no_tls, &no_tls], false)] {
             let http = connect(urls[0]).or(urls[1]).http().unwrap();
             let error = http.open_events(&EventQuery::new()).await.unwrap_err();
             assert_eq!(error.is_temporary(), is_temporary, "{error:?}");

@@ -155,7 +155,7 @@ async fn ask(watched: &Watched, question: Question) -> (Question, Result<Look, F
 
 async fn break_hold(watched: &Watched, hold: Box<Entry>, reason: String) -> BreakOutcome {
     let (name, token) = (hold.name(), hold.fencing_token.unwrap_or_default());
-    BreakOutcome::Told(match watched.break_hold(&hold, &reason).await {
+    BreakOutcome::Notice(match watched.break_hold(&hold, &reason).await {
         Ok(true) => format!("broke {name} (token {token})"),
         Ok(false) => format!("{name} was not held with the token {token} any more"),
         Err(Failure { code: UNKNOWN, message }) => {

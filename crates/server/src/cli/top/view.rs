@@ -84,7 +84,7 @@ pub(super) enum Action {
 #[derive(Debug)]
 pub(super) enum BreakOutcome {
     /// What became of it, as people read it.
-    Told(String),
+    Notice(String),
     /// The server does not take the break as it was typed, such as one without a reason.
     Refused { hold: Box<Entry>, reason: String, why: String },
 }
@@ -171,7 +171,7 @@ impl View {
     pub(super) fn see_broken(&mut self, outcome: BreakOutcome) {
         self.notice = None;
         match outcome {
-            BreakOutcome::Told(notice) => self.notice = Some(notice),
+            BreakOutcome::Notice(notice) => self.notice = Some(notice),
             BreakOutcome::Refused { hold, reason, why } if matches!(self.dialog, Dialog::None) => {
                 self.dialog = Dialog::Break { hold, reason, refusal: Some(why) };
             }

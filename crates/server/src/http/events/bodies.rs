@@ -17,7 +17,7 @@ use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 
 /// The disciplines as they are written.
-pub(super) const KINDS: Choice<Discipline> =
+const KINDS: Choice<Discipline> =
     Choice(&[("web", Discipline::Web), ("offline", Discipline::Offline), ("claim", Discipline::Claim)]);
 
 /// The header with the id of the last event that a reader has got.

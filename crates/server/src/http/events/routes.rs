@@ -6,19 +6,20 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::sse::Sse;
 use axum::response::{IntoResponse, Response};
-use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::{IntoParams, ToSchema};
 
-use super::bodies::{EventQuestion, KINDS};
+use super::bodies::EventQuestion;
 use super::stream::{EventStream, StreamRight};
 use crate::bounds::{EVENT_STREAMS, EVENT_STREAMS_PER_CREDENTIAL, EVENT_STREAMS_PER_TENANT};
 use crate::http::access::{Caller, admission_of};
 use crate::http::calls;
+use crate::http::dto::HoldKind;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::constraints::{EVENT_ID, PREFIX, RESOURCE};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
-use crate::http::request::schema::{RuleSchema, flag, parameter};
+use crate::http::request::schema::{RuleSchema, flag, parameter, parameter_of};
 use crate::http::route::BASE;
 use crate::limits::QUOTA;
 use crate::state::AppState;
@@ -33,7 +34,7 @@ impl IntoParams for EventParameters {
         vec![
             parameter("name", RESOURCE.schema(), "Only events of this name."),
             parameter("prefix", PREFIX.schema(), "Only names that begin with this."),
-            parameter("kind", KINDS.schema(), kind),
+            parameter_of("kind", &HoldKind::name(), kind),
             parameter("state", flag(), "Whether the present state comes first, where there is no id."),
             parameter("lastEventId", EVENT_ID.schema(), "The same as the header, which comes first."),
             header.description(Some(about)).schema(Some(EVENT_ID.schema().build())).build(),

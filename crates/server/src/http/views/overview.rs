@@ -56,7 +56,7 @@ pub(crate) struct OverviewAnswer {
 }
 
 impl OverviewAnswer {
-    fn new(it: Overview, memory: Arc<MemoryReservation>) -> Self {
+    fn new(it: Overview, sessions: usize, memory: Arc<MemoryReservation>) -> Self {
         let totals = it.totals.as_ref();
         let contended = it.contended.into_iter().map(|it| ContendedAnswer {
             name: JsonName(it.name),
@@ -70,7 +70,8 @@ impl OverviewAnswer {
             waiting: it.waiting,
             assigned: it.assigned,
             owners: it.parties[Discipline::Offline as usize],
-            agents: it.parties[Discipline::Web as usize],
+            // Each session has a lease of its own beside its agents.
+            agents: it.parties[Discipline::Web as usize].saturating_sub(sessions),
             longest_wait: it.longest_wait.map(Entry::from),
             oldest: it.oldest.map(Entry::from),
             contended: contended.collect(),
@@ -85,7 +86,9 @@ impl OverviewAnswer {
 async fn make(state: &AppState, bucket: &Bucket) -> ApiResult<OverviewAnswer> {
     let memory = reserve(state, bucket, OVERVIEW_BYTES)?;
     charge(state, bucket, price_of_query(bucket.len()));
-    Ok(OverviewAnswer::new(bucket.overview().await?, memory))
+    let overview = bucket.overview().await?;
+    let sessions = state.sessions.len_of_bucket(bucket.key());
+    Ok(OverviewAnswer::new(overview, sessions, memory))
 }
 
 /// Show a bucket in a few figures

@@ -44,6 +44,12 @@ pub(super) fn of_events() -> Vec<Constant> {
             "the rest comes once that is read",
         ),
         (
+            "EVENT_TEXT",
+            bytes(EVENT_TEXT),
+            "how much that one more may have, about: the longest names, labels and metadata, written out",
+            "",
+        ),
+        (
             "EVENT_STATE_PAUSE",
             humantime::format_duration(EVENT_STATE_PAUSE).to_string(),
             "how soon the present state is copied again for one stream",
@@ -55,6 +61,11 @@ pub(super) fn of_events() -> Vec<Constant> {
             "entries of the present state in one event of a stream",
             "more events `state`",
         ),
+    ]
+}
+
+pub(super) fn of_kept_events() -> Vec<Constant> {
+    vec![
         (
             "EVENTS_KEPT",
             EventBounds::DEFAULT.events.to_string(),
@@ -88,12 +99,12 @@ pub(super) fn of_events() -> Vec<Constant> {
         (
             "REFUSALS_WRITTEN",
             EventBounds::REFUSALS_WRITTEN.to_string(),
-            "refusals of all tenants, in a fleet of each slot, that go into the database in `REFUSALS_PACE`",
+            "refusals of all tenants, in a fleet of each slot, that go into the database in `REFUSALS_PERIOD`",
             "the rest waits, and tenants take turns",
         ),
         (
-            "REFUSALS_PACE",
-            humantime::format_duration(EventBounds::REFUSALS_PACE).to_string(),
+            "REFUSALS_PERIOD",
+            humantime::format_duration(EventBounds::REFUSALS_PERIOD).to_string(),
             "the time in which those are written",
             "",
         ),

@@ -68,16 +68,17 @@ mod tests {
     #[test]
     fn nothing_is_kept_only_where_that_is_said() {
         let read = |text: &str| read_section("history", text, HistorySettings::read);
-        let settings = read("rows = 7\nmax_age = \"2h\"").expect("a section");
+        let settings = read("enabled = true\nrows = 7\nmax_age = \"2h\"").expect("a section");
         assert_eq!(settings.bounds(100).rows, 7);
         assert_eq!(settings.bounds(100).age, Some(Duration::from_secs(7200)));
-        assert_eq!(read("enabled = false").expect("a section").bounds(100).rows, 0);
+        let off = read("enabled = false\nmax_age = \"30days\"").expect("a section");
+        assert_eq!(off.bounds(100).rows, 0);
         for (text, rule) in [
-            ("rows = 0", "history.rows = 0: must be an integer from 1 to 100000000"),
+            ("rows = 0\nmax_age = \"1h\"", "history.rows = 0: must be an integer from 1 to 100000000"),
             ("max_age = \"0s\"", "history.max_age = \"0s\": must be from 1m to"),
             ("max_age = 30", "history.max_age = 30: "),
         ] {
-            let error = read(text).expect_err(text).concat();
+            let error = read(&format!("enabled = true\n{text}")).expect_err(text).concat();
             assert!(error.contains(rule), "{error}");
         }
     }
