@@ -285,6 +285,13 @@ impl Source {
     }
 }
 
+impl Drop for Source {
+    /// Gives back what was paid for the next turn.
+    fn drop(&mut self) {
+        self.pass_turn();
+    }
+}
+
 /// Comes when the reader may have no more of the stream: the server stops, the credential or the certificate
 /// has ended, or a permission was taken.
 async fn ends(phase: &mut watch::Receiver<Phase>, right: &mut StreamRight) {
