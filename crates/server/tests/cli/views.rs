@@ -47,9 +47,15 @@ fn a_list_with_filters_shows_what_they_name_in_their_order() {
     );
     assert_eq!(column(&listed(&server, &["ls", "--limit", "1", "--sort", "age"]), "clientId"), ["holder"]);
     assert_eq!(listed(&server, &["ls", "--older-than", "1h"]), json!([]));
-    for nothing in [&["--older-than", "1h"][..], &["other"], &["--state", "assigned"]] {
+    let nothing = "nothing that was asked for is held, waits or is assigned in bucket \"default\"\n";
+    let nobody = "nobody holds or waits for \"other\" in bucket \"default\", and it is not assigned\n";
+    for (nothing, said) in [
+        (&["--older-than", "1h"][..], nothing),
+        (&["other", "--kind", "claim"], nothing),
+        (&["--state", "assigned"], nothing),
+        (&["other"], nobody),
+    ] {
         let output = lockhouse(&server, &[&["ls"], nothing].concat()).output().unwrap();
-        let said = "nothing that was asked for is held, waits or is assigned in bucket \"default\"\n";
         assert_eq!((code(&output), stdout(&output)), (0, said), "{nothing:?}");
     }
     let table = lockhouse(&server, &["ls", "report"]).output().unwrap();

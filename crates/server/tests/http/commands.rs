@@ -361,9 +361,16 @@ fn holds_are_broken_by_name_by_token_and_by_prefix_and_the_history_has_them() {
     let history = shell.json(&["history", "--json"]);
     let names: Vec<_> = history.as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
     assert_eq!(names, ["seat/3", "seat/2", "seat/1"]);
-    let line = shell.ok(&["history", "seat/1"]);
-    assert!(line.contains("  broken  offline  seat/1  Anna  ") && line.ends_with("(she has left)"), "{line}");
-    assert_eq!(shell.ok(&["history", "--limit", "1", "--end", "broken"]).lines().count(), 1);
+    let table = shell.ok(&["history", "seat/1"]);
+    let (header, line) = table.split_once('\n').unwrap();
+    assert!(header.starts_with("ENDED  ") && header.ends_with("BY AND WHY"), "{table}");
+    assert!(
+        line.contains("  broken  offline  seat/1  Anna  ") && line.ends_with("(she has left)"),
+        "{table}"
+    );
+    assert_eq!(shell.ok(&["history", "--limit", "1", "--end", "broken"]).lines().count(), 2);
+    let empty = "nothing that was asked for has ended or was refused in bucket \"default\"";
+    assert_eq!(shell.ok(&["history", "--end", "stolen"]), empty);
     let (code, _, stderr) = shell.output(&["history", "--end", "gone"]);
     assert_eq!(code, 2, "{stderr}");
 }

@@ -67,6 +67,22 @@ pub(crate) fn line(answer: &Value, keys: &[&str]) -> String {
     keys.iter().map(|key| text(answer, key)).collect::<Vec<_>>().join("  ")
 }
 
+/// Lines with aligned columns, below a line with their names.
+pub(crate) fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Vec<String> {
+    let lines: Vec<_> = std::iter::once(header.map(str::to_owned)).chain(rows).collect();
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
+    });
+    let align = |line: &[String; N]| {
+        let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(align).collect()
+}
+
 /// A record of an answer as the commands take it, and its resource name where that is another text.
 pub(crate) fn record(answer: &Value) -> String {
     let [kind, id, name] = ["kind", "id", "name"].map(|key| text(answer, key));

@@ -132,7 +132,7 @@ fn check_kind(folder: &Path, diagnosis: &mut Diagnosis) {
     } else if magic == FUSE {
         diagnosis.warn(KIND, format!("{shown} is on FUSE, which may be of the network"), advice);
     } else {
-        diagnosis.ok(KIND, format!("{shown} is on none of the network"));
+        diagnosis.ok(KIND, format!("{shown} is on no network file system that is known"));
     }
 }
 

@@ -97,6 +97,17 @@ impl Find {
         self.limit.is_some() || self.filters().iter().any(|(_, value)| value.is_some())
     }
 
+    /// What is said where nothing is found.
+    pub(super) fn nothing(&self, bucket: &str) -> String {
+        let mut filters = self.filters().into_iter().filter_map(|(key, value)| Some((key, value?)));
+        match (filters.next(), filters.next()) {
+            (Some(("name", name)), None) => {
+                format!("nobody holds or waits for {name:?} in bucket {bucket:?}, and it is not assigned")
+            }
+            _ => format!("nothing that was asked for is held, waits or is assigned in bucket {bucket:?}"),
+        }
+    }
+
     fn filters(&self) -> [(&'static str, Option<Cow<'_, str>>); 9] {
         let text = |text: &'_ Option<String>| text.clone().map(Cow::Owned);
         [

@@ -69,12 +69,7 @@ impl Ls {
             let api = BucketClient::new(&self.target)?;
             let (rows, recovers_for) = self.find.rows(&api).await?;
             warn_of_recovery(recovers_for);
-            let empty = || {
-                format!(
-                    "nothing that was asked for is held, waits or is assigned in bucket {:?}",
-                    api.bucket()
-                )
-            };
+            let empty = || self.find.nothing(&api.bucket());
             return finish(print(&if self.json { vec![json_array(&rows)] } else { table(&rows, empty()) }));
         }
         let connection = self.target.connecting().while_draining().await;

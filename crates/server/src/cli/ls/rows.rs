@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::cli::common::duration;
-use crate::cli::common::print::visible;
+use crate::cli::common::print::{self, visible};
 
 /// A lock or request, with exactly these keys in this order.
 #[derive(Clone, Debug, Serialize)]
@@ -133,10 +133,8 @@ pub(super) fn table(rows: &[Row], empty: String) -> Vec<String> {
     if rows.is_empty() {
         return vec![empty];
     }
-    let columns = ["NAME", "KIND", "MODE", "STATE", "CLIENT", "AGE", "TOKEN", "METADATA"];
-    let header = columns.map(str::to_owned);
     let now = SystemTime::now();
-    let body = rows.iter().map(|row| {
+    let cells = rows.iter().map(|row| {
         [
             visible(&row.resource.as_name().display()),
             row.kind.to_string(),
@@ -148,15 +146,7 @@ pub(super) fn table(rows: &[Row], empty: String) -> Vec<String> {
             row.metadata.as_deref().map_or_else(|| "-".to_owned(), visible),
         ]
     });
-    let lines: Vec<_> = std::iter::once(header).chain(body).collect();
-    let widths: [usize; 8] = std::array::from_fn(|column| {
-        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
-    });
-    let align = |line: &[String; 8]| {
-        let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    lines.iter().map(align).collect()
+    print::table(["NAME", "KIND", "MODE", "STATE", "CLIENT", "AGE", "TOKEN", "METADATA"], cells)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::print::{print, text};
+use crate::cli::common::print::{print, table, text};
 use crate::cli::common::target::Target;
 use crate::cli::exit::{Failure, complain};
 
@@ -72,7 +72,7 @@ impl Buckets {
         if !missing.is_empty() {
             complain(format_args!("no answer of {}: their buckets are missing", missing.join(", ")));
         }
-        print(self.json, &Value::Array(buckets.clone()), || table(&buckets))
+        print(self.json, &Value::Array(buckets.clone()), || described(&buckets))
     }
 
     fn call(&self, left: usize, cursor: Option<&str>) -> Call {
@@ -82,21 +82,11 @@ impl Buckets {
     }
 }
 
-/// Lines with aligned columns.
-fn table(buckets: &[Value]) -> Vec<String> {
+fn described(buckets: &[Value]) -> Vec<String> {
     if buckets.is_empty() {
         return vec!["nothing is held, waits or is assigned in any bucket".to_owned()];
     }
-    let header = ["BUCKET", "HELD", "WAITING", "OWNERS", "ASSIGNED"].map(str::to_owned);
     let row =
         |bucket: &Value| ["bucket", "held", "waiting", "owners", "assigned"].map(|key| text(bucket, key));
-    let lines: Vec<_> = std::iter::once(header).chain(buckets.iter().map(row)).collect();
-    let widths: [usize; 5] = std::array::from_fn(|column| {
-        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
-    });
-    let align = |line: &[String; 5]| {
-        let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    lines.iter().map(align).collect()
+    table(["BUCKET", "HELD", "WAITING", "OWNERS", "ASSIGNED"], buckets.iter().map(row))
 }

@@ -8,7 +8,7 @@ use lockhouse::store::HISTORY_PAGE;
 use serde_json::Value;
 
 use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::print::{line, print};
+use crate::cli::common::print::{print, table, text};
 use crate::cli::common::target::Target;
 use crate::cli::exit::Failure;
 
@@ -98,8 +98,7 @@ impl History {
                 None => break,
             }
         }
-        let lines = || entries.iter().map(described).collect();
-        print(self.json, &Value::Array(entries.clone()), lines)
+        print(self.json, &Value::Array(entries.clone()), || described(&entries, &api.bucket()))
     }
 
     fn call(&self, left: usize, cursor: Option<&str>) -> Call {
@@ -122,16 +121,23 @@ impl History {
     }
 }
 
-fn described(entry: &Value) -> String {
-    let mut text = line(entry, &["endedAt", "end", "kind", "name", "label", "since", "fencingToken"]);
-    if entry["count"].as_u64().is_some_and(|count| count > 1) {
-        text += &format!("  {} times", line(entry, &["count"]));
+fn described(entries: &[Value], bucket: &str) -> Vec<String> {
+    if entries.is_empty() {
+        return vec![format!("nothing that was asked for has ended or was refused in bucket {bucket:?}")];
     }
-    if entry["operator"].is_string() {
-        text += &format!("  by {}", line(entry, &["operator"]));
-    }
-    if entry["reason"].is_string() {
-        text += &format!("  ({})", line(entry, &["reason"]));
-    }
-    text
+    let row = |entry: &Value| {
+        let [ended, end, kind, name, label, since, token] =
+            ["endedAt", "end", "kind", "name", "label", "since", "fencingToken"].map(|key| text(entry, key));
+        [ended, end, kind, name, label, since, token, why(entry)]
+    };
+    let header = ["ENDED", "END", "KIND", "NAME", "LABEL", "SINCE", "TOKEN", "BY AND WHY"];
+    table(header, entries.iter().map(row))
+}
+
+/// How often, by whom, and with which reason.
+fn why(entry: &Value) -> String {
+    let times = entry["count"].as_u64().filter(|count| *count > 1).map(|count| format!("{count} times"));
+    let operator = entry["operator"].is_string().then(|| format!("by {}", text(entry, "operator")));
+    let reason = entry["reason"].is_string().then(|| format!("({})", text(entry, "reason")));
+    [times, operator, reason].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
