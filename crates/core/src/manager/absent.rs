@@ -271,6 +271,7 @@ mod tests {
             manager.hold_absent(at(0), name(text), Mode::Exclusive, FencingToken::new(token));
         }
         assert!(!manager.has_events());
+        assert_eq!(manager.gauges().parties[Discipline::Web as usize], 0, "nobody is there yet");
         let Outcome::Granted(_) = reclaim(&mut manager, "n", Mode::Exclusive, 7) else { panic!() };
         manager.give_up_absent(at(2), FencingToken::new(8));
         let events = std::iter::from_fn(|| manager.poll_event());

@@ -91,13 +91,17 @@ impl MemoryReservation {
     /// [`BudgetExceeded`] if the tenant would have more than it may have; its memory stays as it was.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
-        if bytes <= self.bytes { Ok(()) } else { self.grow(bytes, 1) }
+        if bytes <= self.bytes { Ok(()) } else { self.grow(bytes, 4) }
     }
 
-    /// As [`reserve`](Self::reserve), but the tenant may have no more than half of its memory then: what is
-    /// kept for convenience leaves the rest to others.
-    pub(crate) fn reserve_of_half(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
-        if bytes <= self.bytes { Ok(()) } else { self.grow(bytes, 2) }
+    /// As [`reserve`](Self::reserve), but the tenant may have no more than so many quarters of its memory then:
+    /// what is kept for convenience leaves the rest to others.
+    pub(crate) fn reserve_of_quarters(
+        &mut self,
+        bytes: usize,
+        quarters: usize,
+    ) -> Result<(), BudgetExceeded> {
+        if bytes <= self.bytes { Ok(()) } else { self.grow(bytes, quarters) }
     }
 
     /// Whether the tenant has all that it may have, or more.
@@ -114,8 +118,9 @@ impl MemoryReservation {
     }
 
     #[cold]
-    fn grow(&mut self, bytes: usize, share: usize) -> Result<(), BudgetExceeded> {
-        let limit = self.budget.0.each.load(Ordering::Relaxed) / share;
+    fn grow(&mut self, bytes: usize, quarters: usize) -> Result<(), BudgetExceeded> {
+        let each = self.budget.0.each.load(Ordering::Relaxed);
+        let limit = each - each / 4 * (4 - quarters);
         let bytes = bytes.next_multiple_of(CHUNK);
         let mut of = self.budget.0.of.lock();
         let taken = of.entry(self.tenant.clone()).or_default();

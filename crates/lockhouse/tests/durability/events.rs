@@ -360,19 +360,23 @@ async fn refused(gate: &std::sync::Arc<Gate>, owners: u32) -> House {
 const MANY: u32 = 100;
 
 #[tokio::test]
-async fn a_house_that_is_closed_writes_all_refusals_apart_from_its_last_write() {
+async fn a_house_that_is_closed_writes_refusals_in_one_commit_before_its_last_and_counts_the_rest() {
     let gate = Gate::new();
-    refused(&gate, MANY).await.close().await;
-    let mut batches = gate.batches();
-    assert_eq!(batches.pop().map(|batch| batch.writes.clone()), Some(vec![Write::StoppedClean]));
-    let writes = batches.iter().flat_map(|batch| &batch.writes);
-    let of: HashSet<_> = writes
+    let house = refused(&gate, MANY).await;
+    house.close().await;
+    let batches = gate.batches();
+    let [refusals, last] = &*batches else { panic!("{batches:?}") };
+    assert_eq!(last.writes, [Write::StoppedClean]);
+    let of: HashSet<_> = refusals
+        .writes
+        .iter()
         .map(|write| match write {
             Write::Refused { refusal, .. } => refusal.who.clone(),
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(of.len(), MANY as usize);
+    assert_eq!(of.len(), EventBounds::REFUSALS_WRITTEN);
+    assert_eq!(house.refusals_left_out(), u64::from(MANY) - of.len() as u64);
 }
 
 #[tokio::test]
@@ -386,4 +390,5 @@ async fn refusals_for_which_there_is_no_space_do_not_keep_a_house_from_its_last_
     let [refusals, last] = &*batches else { panic!("{batches:?}") };
     assert!(refusals.writes.iter().all(|write| matches!(write, Write::Refused { .. })));
     assert_eq!((last.first_seq, &last.writes), (refusals.first_seq, &vec![Write::StoppedClean]));
+    assert_eq!(house.refusals_left_out(), u64::from(MANY));
 }

@@ -258,7 +258,7 @@ mod tests {
         let [second, third] = [(); 2].map(|()| register(&registry, "b"));
         assert_eq!(numbers(0, 9), [1, 2, 3]);
         assert_eq!((numbers(0, 2), numbers(2, 2)), (vec![1, 2], vec![3]));
-        // A page never misses a session that was there before it was asked for.
+        // A page misses no session that was there when the page before was asked for.
         drop(third);
         let _fourth = register(&registry, "b");
         assert_eq!(numbers(2, 9), [4]);

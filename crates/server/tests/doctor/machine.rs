@@ -100,7 +100,8 @@ fn few_open_files_are_a_warning() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 256 && exec \"$@\"", "sh"]).arg(inner.get_program());
     command.args(inner.get_args()).current_dir(folder.path());
-    Found::by(&mut command).has_warning("open files", "256, which is enough for 64 connections");
+    Found::by(&mut command)
+        .has_warning("open files", "256 in this shell, which is enough for 64 connections");
 }
 
 #[test]
@@ -120,6 +121,20 @@ fn a_secret_that_others_may_read_is_a_fault() {
 }
 
 #[test]
+fn a_key_with_which_tokens_are_signed_is_a_secret_and_one_that_only_checks_them_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = folder.path().join("settings.toml");
+    let file = folder.path().join("signing");
+    fs::write(&file, "0".repeat(32)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let issuer = "store = \"memory:\"\n[[auth.jwt]]\nid = \"idp\"\nissuer = \"i\"\naudience = \"a\"\n";
+    fs::write(&settings, format!("{issuer}algorithm = \"HS256\"\nkey_file = \"signing\"\n")).unwrap();
+    let found = Found::of(folder.path(), &["--config", "settings.toml"]);
+    let faults = found.lines("fault").join("\n");
+    assert!(faults.contains("secrets: auth.jwt.key_file: every account"), "{faults}");
+}
+
+#[test]
 fn people_get_a_line_for_each_check_and_a_total() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -130,7 +145,7 @@ fn people_get_a_line_for_each_check_and_a_total() {
     assert_eq!((code, &*error), (Some(1), ""));
     let lines: Vec<_> = out.lines().collect();
     let [checks @ .., total] = &*lines else { panic!("{out}") };
-    assert_eq!(*total, format!("{} checks, 0 warnings, 1 faults", checks.len()));
+    assert_eq!(*total, format!("{} checks, 0 warnings, 1 fault", checks.len()));
     let fault = checks.iter().find(|line| line.starts_with("fault ")).unwrap();
     assert!(fault.ends_with("-> end it, or choose another address with --listen"), "{fault}");
     let (code, _, _) = run(&mut crate::running::lockhouse(folder.path(), &["doctor", "--leese", "1s"]));

@@ -69,6 +69,20 @@ async fn what_clients_do_is_counted_exactly() {
 }
 
 #[tokio::test]
+async fn refusals_that_find_no_room_on_their_way_into_the_history_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::start(folder.path(), &[]);
+    let connection = connect(url(&server)).await.unwrap();
+    let claims = connection.claims();
+    let _claim = claims.claim("seat", "Ada", Duration::from_secs(60)).await.unwrap();
+    for number in 0..1000 {
+        claims.claim("seat", &*format!("Bob {number:0200}"), Duration::from_secs(60)).await.unwrap_err();
+    }
+    let left_out = scrape(&server).await.value("lockhouse_history_left_out_total");
+    assert!((1.0..1000.0).contains(&left_out), "{left_out}");
+}
+
+#[tokio::test]
 async fn a_request_that_waits_is_seen_with_its_age_and_its_wait_is_counted_once_it_is_granted() {
     let folder = tempfile::tempdir().unwrap();
     let server = Running::start(folder.path(), &[]);

@@ -232,6 +232,13 @@ impl<S: BuildHasher> LockManager<S> {
         tally.feed.get_or_insert_with(|| Feed::new(most));
     }
 
+    /// No event is kept any more, and those that are there are forgotten. The tally goes on.
+    pub fn stop_events(&mut self) {
+        if let Some(tally) = &mut self.table.tally {
+            tally.feed = None;
+        }
+    }
+
     /// Whether there are events to [poll](Self::poll_event).
     #[inline]
     pub fn has_events(&self) -> bool {
@@ -487,5 +494,19 @@ mod tests {
         run(&mut manager, 2, Command::End { agent });
         assert_eq!((manager.dropped_events(), happened(&mut manager).len()), (15, 10));
         assert!(!manager.has_events());
+    }
+
+    #[test]
+    fn events_that_were_stopped_are_forgotten_and_no_more_come_while_the_counts_go_on() {
+        let mut manager = Manager::new(FixedState::default());
+        manager.start_events(10);
+        let agent = join(&mut manager, "a", None);
+        request(&mut manager, 1, agent, WAIT).unwrap();
+        manager.stop_events();
+        assert!(!manager.has_events());
+        request(&mut manager, 2, agent, Acquire::IfAvailable(Mode::Shared));
+        run(&mut manager, 3, Command::End { agent });
+        assert!(!manager.has_events() && manager.poll_event().is_none());
+        assert_eq!(manager.totals().unwrap().requested[Discipline::Web as usize], 2);
     }
 }

@@ -250,7 +250,7 @@ impl<S: BuildHasher> LockManager<S> {
         let (owned, claims) = (table.owned_entries(), table.claims.len());
         let web = table.held_web_locks();
         let oldest = table.tally.as_ref().and_then(|tally| tally.waiting.first_key_value());
-        let parties = [table.agents(), table.owners.len(), claims];
+        let parties = [table.agents() - self.stand_ins(), table.owners.len(), claims];
         Gauges {
             held: [web, owned - table.void_locks, claims],
             waiting: table.entries.len() - web - owned - claims,

@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, Fatal, HeldList, REFUSALS_GATHERED, RefusalRecord, Scope, Slot, Store,
-    TokenMark, Write, WriterId,
+    CommitBatch, CommitOutcome, Fatal, HeldList, RefusalRecord, Scope, Slot, Store, TokenMark, Write,
+    WriterId,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -28,7 +28,6 @@ use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
 use crate::engine::commit::refusals::RefusalQueue;
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
-use crate::engine::events::EventBounds;
 use crate::engine::sync::{AtomicIsize, AtomicU64, Mutex};
 
 /// The least share that each tenant, partition and bucket may have of a commit in its turn, however many
@@ -276,10 +275,15 @@ impl Pipeline {
     /// Something was refused in a bucket of that tenant, which goes into the history with the next commit.
     pub(crate) fn refused(&self, scope: &Arc<Scope>, tenant: &str, record: RefusalRecord) {
         let left_out = self.refusals.add(scope, tenant, record, Instant::now());
-        if left_out > 0
-            && let Some(meters) = &self.status.meters
-        {
-            meters.note_left_out(left_out);
+        if left_out > 0 {
+            self.note_left_out(left_out);
+        }
+    }
+
+    #[cold]
+    fn note_left_out(&self, count: u64) {
+        if let Some(meters) = &self.status.meters {
+            meters.note_left_out(count);
         }
     }
 
@@ -499,18 +503,20 @@ impl Pipeline {
         }
     }
 
-    /// Writes what is still gathered for its minute. A disk that is nearly full may have no more than the
-    /// last write, so that what is refused is given up.
+    /// Writes what is still gathered for its minute, in one commit: a stop is not to take long because many
+    /// were refused. A disk that is nearly full may have no more space than for the last write, so that what is
+    /// refused is given up.
     async fn write_refusals(&self, next_seq: &mut u64) -> Result<(), StoreState> {
-        let mut now = Instant::now() + REFUSALS_GATHERED;
-        loop {
-            let mut writes = Vec::new();
-            self.refusals.take(now, &mut writes);
-            now += EventBounds::REFUSALS_PERIOD;
-            if writes.is_empty() || !self.try_commit(next_seq, writes, true).await? {
-                return Ok(());
-            }
+        let mut writes = Vec::new();
+        let (taken, mut left_out) = self.refusals.take_last(Instant::now(), &mut writes);
+        if !writes.is_empty() && !self.try_commit(next_seq, writes, true).await? {
+            self.refusals.leave_out(taken);
+            left_out += taken;
         }
+        if left_out > 0 {
+            self.note_left_out(left_out);
+        }
+        Ok(())
     }
 
     async fn finish(&self, next_seq: &mut u64, stop: Stop) -> StoreState {

@@ -88,6 +88,22 @@ impl RefusalQueue {
         }
     }
 
+    /// Takes what goes with the last commit but one: as much as with any, whether or not its minute is over.
+    /// All else is left out. Returns how many refusals are taken, and how many are left out.
+    pub(crate) fn take_last(&self, now: Instant, writes: &mut Vec<Write>) -> (u64, u64) {
+        let mut gathered = self.gathered.lock();
+        let all = gathered.count();
+        gathered.take(now + REFUSALS_GATHERED, writes);
+        let left_out = std::mem::take(&mut *gathered).count();
+        self.left_out.fetch_add(left_out, Ordering::Relaxed);
+        (all - left_out, left_out)
+    }
+
+    /// Leaves these out, too: the store has no space for them.
+    pub(crate) fn leave_out(&self, count: u64) {
+        self.left_out.fetch_add(count, Ordering::Relaxed);
+    }
+
     /// How many refusals were left out.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
@@ -140,6 +156,12 @@ impl Gathered {
             left_out += count;
         }
         (true, left_out)
+    }
+
+    /// How many refusals wait.
+    fn count(&self) -> u64 {
+        let states = self.tenants.values().flat_map(|it| it.of.values());
+        states.map(|state| u64::from(state.record.count)).sum()
     }
 
     fn take(&mut self, now: Instant, writes: &mut Vec<Write>) {

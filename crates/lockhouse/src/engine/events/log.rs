@@ -250,12 +250,12 @@ impl KeptEvents {
     }
 
     /// What is kept gives way where its memory is needed for locks: half of the budget is left to those. A
-    /// little stays, so that a reader that keeps up has no gap.
+    /// little stays, so that a reader that keeps up has no gap; a quarter is left to locks whatever stays.
     fn settle(&mut self) {
         let Some(memory) = &mut self.memory else { return };
         loop {
             let bytes = self.bytes + self.web.bytes();
-            if bytes <= EventBounds::FLOOR_BYTES || memory.reserve_of_half(bytes).is_ok() {
+            if memory.reserve_of_quarters(bytes, EventBounds::quarters_for(bytes)).is_ok() {
                 memory.settle(bytes);
                 return;
             }

@@ -47,8 +47,13 @@ impl EventBounds {
         Self { events: 16_384, event_bytes: 4 << 20, web_entries: 1_000, web_bytes: 512 << 10 };
 
     /// So many bytes of events and history a bucket keeps, and so many of events that wait for the store,
-    /// also once its tenant has half of its memory. They count in it.
+    /// also once its tenant has half of its memory, until it has three quarters. They count in it.
     pub const FLOOR_BYTES: usize = 16 << 10;
+
+    /// How much of its memory a tenant may have for a bucket to keep so many bytes more, in quarters.
+    pub(crate) fn quarters_for(bytes: usize) -> usize {
+        if bytes <= Self::FLOOR_BYTES { 3 } else { 2 }
+    }
 
     /// The most refusals of offline locks and claims that a house writes into the history within
     /// [`REFUSALS_PERIOD`](Self::REFUSALS_PERIOD), its tenants in turn.

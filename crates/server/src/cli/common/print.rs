@@ -2,9 +2,11 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::Value;
 
+use super::duration;
 use crate::cli::exit::{FAILURE, Failure};
 
 /// Prints the answer itself as one line, or its lines for people.
@@ -22,6 +24,14 @@ pub(crate) fn print(
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(Failure::new(FAILURE, format_args!("cannot write: {error}"))),
     }
+}
+
+/// What is said while a server still waits for holders from before its restart, for that time at most.
+pub(crate) fn recovery(left: Duration) -> String {
+    let left = duration::whole_seconds(left);
+    format!(
+        "the server has restarted, and waits up to {left} for holders from before: their locks may be missing"
+    )
 }
 
 /// The failure of a command whose answer could not be written, with what became of what it had made.

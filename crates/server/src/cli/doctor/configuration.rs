@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use lockhouse_server::auth::Algorithm;
 use lockhouse_server::{LoadedSettings, Sources};
 
 use super::diagnosis::Diagnosis;
@@ -50,7 +51,10 @@ fn check_secrets(loaded: &LoadedSettings, diagnosis: &mut Diagnosis) {
         ("store_password_file", settings.store_password_file.clone()),
         ("PGPASSFILE", passwords),
     ];
-    for (key, file) in files.into_iter().filter_map(|(key, file)| Some((key, file?))) {
+    // The key with which tokens are signed; of other algorithms the file has a public key.
+    let signing = settings.auth.jwt.iter().filter(|issuer| issuer.algorithm == Algorithm::HS256);
+    let signing = signing.map(|issuer| ("auth.jwt.key_file", issuer.key_file.clone()));
+    for (key, file) in files.into_iter().chain(signing).filter_map(|(key, file)| Some((key, file?))) {
         let shown = file.display();
         match is_open_to_all(&file) {
             Some(true) => diagnosis.fault(

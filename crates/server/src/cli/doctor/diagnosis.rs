@@ -82,8 +82,10 @@ impl Diagnosis {
             // Some faults of the settings have several lines.
             visible(&format!("{:8} {:14} {}{advice}", check.grade.word(), check.name, check.found))
         };
-        let [warnings, faults] = [Grade::Warning, Grade::Fault].map(|grade| self.count(grade));
-        let total = format!("{} checks, {warnings} warnings, {faults} faults", self.0.len());
+        let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+        let [warnings, faults] = [(Grade::Warning, "warning"), (Grade::Fault, "fault")]
+            .map(|(grade, one)| counted(self.count(grade), one));
+        let total = format!("{}, {warnings}, {faults}", counted(self.0.len(), "check"));
         self.0.iter().map(line).chain([total]).collect()
     }
 

@@ -19,11 +19,11 @@ pub(super) fn check(settings: &Settings, diagnosis: &mut Diagnosis) {
         diagnosis.warn(
             NAME,
             format!(
-                "{limit}, which is enough for {fitting} connections of the {wanted} in limits.connections"
+                "{limit} in this shell, which is enough for {fitting} connections of the {wanted} in limits.connections"
             ),
             "raise the limit (ulimit -Hn, LimitNOFILE= of systemd), or lower limits.connections",
         );
     } else {
-        diagnosis.ok(NAME, format!("{limit}, enough for {wanted} connections"));
+        diagnosis.ok(NAME, format!("{limit} in this shell, enough for {wanted} connections"));
     }
 }

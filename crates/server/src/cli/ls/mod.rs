@@ -17,7 +17,7 @@ use tokio::net::unix::pipe;
 use self::find::Find;
 use self::rows::{changes, json, json_array, rows, table};
 use super::common::api::BucketClient;
-use super::common::duration;
+use super::common::print::recovery;
 use super::common::target::Target;
 use super::exit::{FAILURE, Failure, complain};
 
@@ -140,10 +140,7 @@ fn nothing(bucket: &str) -> String {
 /// for that time at most.
 fn warn_of_recovery(left: Duration) {
     if !left.is_zero() {
-        let left = duration::whole_seconds(left);
-        complain(format_args!(
-            "the server has restarted, and waits up to {left} for holders from before: their locks may be missing"
-        ));
+        complain(recovery(left));
     }
 }
 

@@ -1,6 +1,7 @@
 //! `lockhouse break`
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -8,7 +9,7 @@ use lockhouse::Limits;
 use serde_json::{Value, json};
 
 use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::print::{line, print, visible};
+use crate::cli::common::print::{line, print, recovery, visible};
 use crate::cli::common::target::Target;
 use crate::cli::exit::{FAILURE, Failure, NOT_GRANTED, UNKNOWN};
 
@@ -36,12 +37,12 @@ Examples:
 With --json: the holds that were broken, each with its holder, and those that were gone by then.
 
 Exit codes:
-   0 broken
-   1 failure; also if some holds were broken and others not
+   0 broken; some may have been gone by then, which is said
+   1 failure; also if some holds were broken and others could not be
    2 wrong usage
   69 the server cannot be reached
   74 the outcome is unknown: the holds may be broken, or not
-  75 nothing broken: nothing is held, or not with that token")]
+  75 nothing broken, or with --dry-run to break: nothing is held, or not with that token")]
 pub(in crate::cli) struct Break {
     /// The resource name
     #[arg(value_name = "NAME", required_unless_present = "prefix", conflicts_with = "prefix")]
@@ -78,6 +79,9 @@ impl Break {
             (Some(name), Some(token)) if !self.dry_run => vec![json!({"name": name, "fencingToken": token})],
             _ => self.held(&api).await?,
         };
+        if self.dry_run && holds.is_empty() {
+            return Err(self.nothing(&api).await);
+        }
         if self.dry_run {
             let lines = || holds.iter().map(|hold| format!("would break {}", described(hold))).collect();
             return print(self.json, &json!({"held": holds}), lines);
@@ -102,7 +106,7 @@ impl Break {
             }
         }
         if broken.is_empty() {
-            return Err(Failure::new(NOT_GRANTED, self.nothing()));
+            return Err(self.nothing(&api).await);
         }
         let lines = || {
             let broke = broken.iter().map(|hold| format!("broke {}", broken_line(hold)));
@@ -131,18 +135,27 @@ impl Break {
         Ok(held)
     }
 
-    fn nothing(&self) -> String {
+    /// Nothing is held, or not with that token; perhaps not yet.
+    async fn nothing(&self, api: &BucketClient) -> Failure {
         let name = |text: &str| visible(&format!("{text:?}"));
-        match (&self.name, &self.prefix, self.token) {
-            (Some(text), _, Some(token)) => {
-                format!("nothing broken: {} is not held with the token {token}", name(text))
-            }
-            (Some(text), ..) => format!("nothing broken: {} is not held", name(text)),
+        let what = match (&self.name, &self.prefix, self.token) {
+            (Some(text), _, Some(token)) => format!("{} is not held with the token {token}", name(text)),
+            (Some(text), ..) => format!("{} is not held", name(text)),
             (None, prefix, _) => {
                 let prefix = prefix.as_deref().unwrap_or_default();
-                format!("nothing broken: no name that begins with {} is held", name(prefix))
+                format!("no name that begins with {} is held", name(prefix))
             }
-        }
+        };
+        // With a token the permission to query may be missing, and then this is not known.
+        let look = api.call(Call::get(&["query"]).with("state", "held").with("limit", "1")).await;
+        let recovers_for = look.ok().and_then(|page| page["recoveringMs"].as_u64()).unwrap_or_default();
+        let missing = if recovers_for > 0 {
+            format!("; {}", recovery(Duration::from_millis(recovers_for)))
+        } else {
+            String::new()
+        };
+        let would = if self.dry_run { "nothing to break" } else { "nothing broken" };
+        Failure::new(NOT_GRANTED, format_args!("{would}: {what}{missing}"))
     }
 }
 

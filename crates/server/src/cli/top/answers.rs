@@ -60,10 +60,14 @@ pub(super) struct Times {
 
 /// A page of the list.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Page {
     pub(super) entries: Vec<Entry>,
     /// The cursor of the next page.
     pub(super) next: Option<String>,
+    /// For how long, at most, holders from before a restart are waited for; none of a server that does not say.
+    #[serde(default)]
+    pub(super) recovering_ms: u64,
 }
 
 /// A lock, a request, a claim or an assignment.

@@ -12,7 +12,7 @@ use super::answers::{Counts, Entry, Overview};
 use super::palette::Palette;
 use super::view::{Away, Dialog, Filtered, View};
 use crate::cli::common::duration;
-use crate::cli::common::print::visible;
+use crate::cli::common::print::{recovery, visible};
 
 /// What does not change while `top` runs.
 #[derive(Debug)]
@@ -103,6 +103,11 @@ impl Scene {
 
     /// What is waited for.
     fn wanted(&self, view: &View, overview: &Overview) -> Line<'static> {
+        let recovers_for = view.look.as_ref().map_or(0, |look| look.page.recovering_ms);
+        if recovers_for > 0 {
+            let recovery = recovery(Duration::from_millis(recovers_for));
+            return Line::styled(recovery, self.palette.alarm);
+        }
         let Some(longest) = &overview.longest_wait else { return Line::raw("no name is waited for") };
         let age = view.age(longest).map(duration::age).unwrap_or_default();
         let names: Vec<String> = overview

@@ -320,6 +320,10 @@ impl View {
         if self.looks.back().is_some_and(|(_, earlier)| earlier.since != totals.since) {
             self.looks.clear();
         }
+        // The figures of a server are of whole seconds, however often it is asked.
+        if self.looks.back().is_some_and(|(seen, _)| *seen == at) {
+            return;
+        }
         self.looks.push_back((at, totals.clone()));
         if self.looks.len() > LOOKS {
             self.looks.pop_front();

@@ -19,12 +19,12 @@ use crate::http::request::decode::ApiResult;
 #[derive(Clone)]
 pub(crate) struct SentHeaders(pub(crate) HeaderMap);
 
-/// The page of the buckets of all nodes. The own ones are looked at last: a node that has fallen silent
-/// meanwhile tells nothing of them.
+/// The page of the buckets of all nodes. The own ones are looked at before all others and after them: one that
+/// moves meanwhile is on one of the lists, and a node that has fallen silent meanwhile tells nothing of its own.
 pub(super) async fn gather(
     cluster: &Cluster,
     request: &Parts,
-    own: impl FnOnce() -> ApiResult<ListedBuckets>,
+    own: impl Fn() -> ApiResult<ListedBuckets>,
     limit: usize,
 ) -> ApiResult<ListedBuckets> {
     let rows = cluster.node.view().rows;
@@ -34,10 +34,14 @@ pub(super) async fn gather(
     let caller = caller_of(&request.extensions);
     let others: Vec<&NodeRow> = rows.nodes.iter().filter(|row| Some(row.id) != cluster.node.id()).collect();
     let asked = others.iter().map(|row| ask(cluster, row, target, headers.clone(), &caller));
+    let before = own()?;
     let answers = join_all(asked).await;
     let own = own()?;
-    let mut has_more = own.next.is_some();
+    let mut has_more = before.next.is_some() || own.next.is_some();
     let (mut buckets, mut missing) = (own.buckets, own.missing);
+    if missing.is_empty() {
+        buckets.extend(before.buckets);
+    }
     for (row, answer) in others.iter().zip(answers) {
         match answer {
             Ok(answer) => {

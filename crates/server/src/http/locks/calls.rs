@@ -165,7 +165,7 @@ pub(crate) async fn list(
     let mut seen = look(state, &bucket).await?;
     block_in_place_if_large(seen.size(), || {
         let locks = seen.take().filter_map(|entry| {
-            let at = Position::of(&entry, cut.sort);
+            let at = Position::of(&entry, cut.order);
             HeldLock::of(entry).filter(&is_wanted).map(|lock| (at, lock))
         });
         let Page { entries: locks, next } = cut.page(locks);

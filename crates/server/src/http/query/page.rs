@@ -54,13 +54,23 @@ pub(crate) enum EntrySort {
     Age,
 }
 
+/// The order of the entries on all pages from the first one on, which the cursor tells the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Name,
+    Age,
+    /// By age, with the assignments behind all else, by name. It stays so once they were too many on one page:
+    /// none is on no page, whatever their number is by then.
+    AgeAssignmentsLast,
+}
+
 const SORTS: Choice<EntrySort> = Choice(&[("name", EntrySort::Name), ("age", EntrySort::Age)]);
 
 /// Where a page begins, and how long it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) limit: usize,
-    pub(crate) sort: EntrySort,
+    pub(crate) order: Order,
     /// The last position of the page before.
     pub(crate) after: Option<Position>,
 }
@@ -84,6 +94,7 @@ const LAST: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Gathering<'c, T> {
     cut: &'c Cut,
+    order: Order,
     rest: Vec<(Position, T)>,
     /// The page ends here at the latest.
     end: Option<Position>,
@@ -104,26 +115,26 @@ impl Cut {
     fn read_as(parameters: &Parameters<'_>, sort: EntrySort) -> ApiResult<Self> {
         let limit = parameters.field("limit")?.number_if_any(&PAGE)?.unwrap_or(PAGE.example);
         let cursor = parameters.field("cursor")?;
-        let after = match cursor.text_if_any(&CURSOR)? {
-            None => None,
+        let (order, after) = match cursor.text_if_any(&CURSOR)? {
+            None => (Order::from(sort), None),
             Some(text) => match Position::parse(&text) {
-                (of, after) if of == sort => Some(after),
-                (of, _) => {
+                (order, after) if order.sort() == sort => (order, Some(after)),
+                (order, _) => {
                     let rule = format!(
                         "the `next` of a page sorted by {}, and this is of one sorted by {}",
                         sort.word(),
-                        of.word()
+                        order.sort().word()
                     );
                     return Err(cursor.broken(rule).into());
                 }
             },
         };
-        Ok(Self { limit: limit as usize, sort, after })
+        Ok(Self { limit: limit as usize, order, after })
     }
 
     /// No name of what comes by name on the page is before this.
     pub(crate) fn start(&self) -> &[u8] {
-        let after = self.after.as_ref().filter(|_| self.sort == EntrySort::Name || self.is_among_last());
+        let after = self.after.as_ref().filter(|_| self.order == Order::Name || self.is_among_last());
         after.map_or(&[], |after| &after.name)
     }
 
@@ -141,11 +152,18 @@ impl Cut {
 
     /// The page of entries that are still to come.
     pub(crate) fn gather<T>(&self) -> Gathering<'_, T> {
-        Gathering { cut: self, rest: Vec::new(), end: None }
+        Gathering { cut: self, order: self.order, rest: Vec::new(), end: None }
     }
 }
 
 impl<T> Gathering<'_, T> {
+    /// Puts the assignments behind all else, also on the pages that come; by name they have their places.
+    pub(crate) fn put_assignments_last(&mut self) {
+        if self.order == Order::Age {
+            self.order = Order::AgeAssignmentsLast;
+        }
+    }
+
     /// Ends the page there at the latest, with another one behind it: what comes later is not known.
     pub(crate) fn end_at(&mut self, end: Position) {
         self.end = Some(end);
@@ -171,7 +189,7 @@ impl<T> Gathering<'_, T> {
         self.leave(limit);
         self.rest.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let last = if has_more { self.rest.last().map(|(at, _)| at) } else { self.end.as_ref() };
-        let next = last.map(|at| at.to_cursor(self.cut.sort));
+        let next = last.map(|at| at.to_cursor(self.order));
         Page { entries: self.rest.into_iter().map(|(_, entry)| entry).collect(), next }
     }
 
@@ -191,20 +209,40 @@ impl EntrySort {
             Self::Age => "age",
         }
     }
+}
 
+impl Order {
+    fn sort(self) -> EntrySort {
+        match self {
+            Self::Name => EntrySort::Name,
+            Self::Age | Self::AgeAssignmentsLast => EntrySort::Age,
+        }
+    }
+
+    /// The first digit of a cursor.
     fn digit(self) -> u8 {
         match self {
             Self::Name => 0,
             Self::Age => 1,
+            Self::AgeAssignmentsLast => 2,
+        }
+    }
+}
+
+impl From<EntrySort> for Order {
+    fn from(sort: EntrySort) -> Self {
+        match sort {
+            EntrySort::Name => Self::Name,
+            EntrySort::Age => Self::Age,
         }
     }
 }
 
 impl Position {
-    pub(crate) fn of(entry: &Entry, sort: EntrySort) -> Self {
-        let since_ms = match sort {
-            EntrySort::Name => 0,
-            EntrySort::Age => {
+    pub(crate) fn of(entry: &Entry, order: Order) -> Self {
+        let since_ms = match order {
+            Order::Name => 0,
+            Order::Age | Order::AgeAssignmentsLast => {
                 let since = entry.since.0.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
             }
@@ -219,17 +257,17 @@ impl Position {
     }
 
     /// Its place among those that come last in the order by age; by name there are no such.
-    pub(crate) fn among_last(self, sort: EntrySort) -> Self {
-        match sort {
-            EntrySort::Name => self,
-            EntrySort::Age => Self { since_ms: LAST, ..self },
+    pub(crate) fn among_last(self, order: Order) -> Self {
+        match order {
+            Order::Name => self,
+            Order::Age | Order::AgeAssignmentsLast => Self { since_ms: LAST, ..self },
         }
     }
 
-    fn to_cursor(&self, sort: EntrySort) -> String {
-        let mut text = format!("{}{}", sort.digit(), self.kind);
+    fn to_cursor(&self, order: Order) -> String {
+        let mut text = format!("{}{}", order.digit(), self.kind);
         // Writing to a string never fails.
-        if sort == EntrySort::Age {
+        if order != Order::Name {
             _ = write!(text, "{:016x}", self.since_ms);
         }
         _ = write!(text, "{:016x}", self.number);
@@ -237,8 +275,8 @@ impl Position {
         text
     }
 
-    /// The sort and the position of a text that [`CURSOR`] admits; it need not be that of an entry any more.
-    fn parse(hex: &str) -> (EntrySort, Self) {
+    /// The order and the position of a text that [`CURSOR`] admits; it need not be that of an entry any more.
+    fn parse(hex: &str) -> (Order, Self) {
         let byte = |pair: &[u8]| {
             let digits = std::str::from_utf8(pair).ok();
             digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or_default()
@@ -250,10 +288,14 @@ impl Position {
             rest = others;
             number.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
         };
-        let sort = if first >> 4 == 0 { EntrySort::Name } else { EntrySort::Age };
-        let since_ms = if sort == EntrySort::Age { number() } else { 0 };
+        let order = match first >> 4 {
+            0 => Order::Name,
+            1 => Order::Age,
+            _ => Order::AgeAssignmentsLast,
+        };
+        let since_ms = if order == Order::Name { 0 } else { number() };
         let number = number();
-        (sort, Self { since_ms, name: rest.to_vec(), kind: first & 15, number })
+        (order, Self { since_ms, name: rest.to_vec(), kind: first & 15, number })
     }
 }
 
@@ -287,9 +329,9 @@ mod tests {
     }
 
     /// The names on all pages.
-    fn pages(all: &[Position], sort: EntrySort) -> Vec<String> {
+    fn pages(all: &[Position], order: Order) -> Vec<String> {
         let mut seen = Vec::new();
-        let mut cut = Cut { limit: 2, sort, after: None };
+        let mut cut = Cut { limit: 2, order, after: None };
         loop {
             let page = cut.page(all.iter().map(|at| (at.clone(), at.clone())));
             assert!(page.entries.len() <= 2);
@@ -305,19 +347,20 @@ mod tests {
     fn pages_are_in_order_and_every_entry_is_on_one_of_them() {
         let names = ["b", "a", "", "ab", "c"];
         let all: Vec<_> = names.into_iter().zip(1..).map(|(name, n)| position(0, name, n)).collect();
-        assert_eq!(pages(&all, EntrySort::Name), ["", "a", "ab", "b", "c"]);
+        assert_eq!(pages(&all, Order::Name), ["", "a", "ab", "b", "c"]);
         let all: Vec<_> = names.into_iter().zip(1..).map(|(name, n)| position(n / 2, name, n)).collect();
-        assert_eq!(pages(&all, EntrySort::Age), ["b", "", "a", "ab", "c"]);
+        assert_eq!(pages(&all, Order::Age), ["b", "", "a", "ab", "c"]);
     }
 
     #[test]
     fn a_cursor_survives_its_text_and_no_other_text_is_one() {
-        for (sort, since_ms) in [(EntrySort::Name, 0), (EntrySort::Age, 1 << 41)] {
+        for (order, since_ms) in [(Order::Name, 0), (Order::Age, 1 << 41), (Order::AgeAssignmentsLast, LAST)]
+        {
             let position = Position { since_ms, name: vec![0, 255, 7], kind: 2, number: 1 << 52 };
-            assert!(CURSOR.admits(&position.to_cursor(sort)));
-            assert_eq!(Position::parse(&position.to_cursor(sort)), (sort, position));
+            assert!(CURSOR.admits(&position.to_cursor(order)));
+            assert_eq!(Position::parse(&position.to_cursor(order)), (order, position));
             let first = Position { since_ms: 0, name: Vec::new(), kind: 0, number: 0 };
-            assert!(CURSOR.admits(&first.to_cursor(sort)) && CURSOR.admits(CURSOR.example));
+            assert!(CURSOR.admits(&first.to_cursor(order)) && CURSOR.admits(CURSOR.example));
         }
         let number = "0000000000000001";
         for text in [
@@ -328,7 +371,8 @@ mod tests {
             &format!("04{number}"),
             &format!("00{number}0G"),
             &format!("10{number}"),
-            &format!("20{number}{number}"),
+            &format!("20{number}"),
+            &format!("30{number}{number}"),
         ] {
             assert!(!CURSOR.admits(text), "{text}");
         }
@@ -341,8 +385,7 @@ mod tests {
             let refused = Cut::read_sorted(&Parameters::parse(&uri).unwrap()).unwrap_err();
             serde_json::to_value::<Box<Problem>>(refused).unwrap()
         };
-        let [by_name, by_age] =
-            [EntrySort::Name, EntrySort::Age].map(|sort| position(0, "n", 1).to_cursor(sort));
+        let [by_name, by_age] = [Order::Name, Order::Age].map(|order| position(0, "n", 1).to_cursor(order));
         let problem = refused(&format!("sort=age&cursor={by_name}"));
         assert_eq!(problem["field"], "cursor");
         assert_eq!(problem["rule"], "the `next` of a page sorted by age, and this is of one sorted by name");

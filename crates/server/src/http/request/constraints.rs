@@ -37,19 +37,19 @@ const ABSOLUTE: Form = Form {
     words: "that is an absolute path",
 };
 
-/// The position of an entry, as `http::query::page` writes it: the sort and the kind, the age if that is the
+/// The position of an entry, as `http::query::page` writes it: the order and the kind, the age if that is the
 /// sort, the number, and the bytes of the name.
 const POSITION: Form = Form {
     has: |text| {
         let least = match text.as_bytes() {
             [b'0', b'0'..=b'3', ..] => 18,
-            [b'1', b'0'..=b'3', ..] => 34,
+            [b'1' | b'2', b'0'..=b'3', ..] => 34,
             _ => return false,
         };
         let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         is_hex && text.len() >= least && text.len().is_multiple_of(2)
     },
-    pattern: "^(0[0-3]([0-9a-f][0-9a-f]){8,}|1[0-3]([0-9a-f][0-9a-f]){16,})$",
+    pattern: "^(0[0-3]([0-9a-f][0-9a-f]){8,}|[12][0-3]([0-9a-f][0-9a-f]){16,})$",
     words: "that was the `next` of the page before",
 };
 

@@ -92,7 +92,7 @@ impl EventQueue {
     /// What waits gives way where its memory is needed for locks, as what is kept does.
     fn settle(&mut self) {
         let Some(mut memory) = self.memory.take() else { return };
-        while self.bytes > EventBounds::FLOOR_BYTES && memory.reserve_of_half(self.bytes).is_err() {
+        while memory.reserve_of_quarters(self.bytes, EventBounds::quarters_for(self.bytes)).is_err() {
             for _ in 0..=self.waiting.len() / 8 {
                 self.drop_first();
             }
@@ -183,6 +183,7 @@ impl State {
     pub(in crate::engine::bucket) fn end_events(&mut self) {
         if let Some(queue) = self.events.take() {
             queue.log.end();
+            self.manager.stop_events();
         }
     }
 }
@@ -215,7 +216,11 @@ impl Shared {
 
     /// The house has ended, and no event comes any more: not for a reader that begins later, either.
     pub(crate) fn end_events(&self) {
-        self.events();
+        self.events.get_or_init(|| {
+            let log = EventLog::new(EventBounds::DEFAULT, None);
+            log.end();
+            Arc::new(log)
+        });
         self.state.lock().end_events();
     }
 
