@@ -32,9 +32,11 @@ struct Lookers {
     threads: Vec<JoinHandle<Result<()>>>,
 }
 
-/// How often a page of the dashboard asks, and how often metrics are usually scraped.
+/// How often a page of the dashboard asks; how often it does where events of its name come without an end; how
+/// often it asks for the list of buckets; and how often metrics are usually scraped.
 const PAGE: Duration = Duration::from_secs(2);
-const HISTORY: Duration = Duration::from_secs(4);
+const BUSY_PAGE: Duration = Duration::from_millis(750);
+const BUCKETS: Duration = Duration::from_secs(15);
 const SCRAPE: Duration = Duration::from_secs(5);
 
 /// Long enough for several looks.
@@ -78,9 +80,11 @@ impl Lookers {
             // Each page has the charts of the overview.
             (of("overview"), PAGE),
             (of("overview"), PAGE),
-            (of("query?limit=100"), PAGE),
-            (of(&format!("query?name={name}&limit=1000")), PAGE),
-            (of(&format!("history?name={name}&limit=100")), HISTORY),
+            ("/v1/buckets".to_owned(), BUCKETS),
+            ("/v1/buckets".to_owned(), BUCKETS),
+            (of("query?limit=500"), PAGE),
+            (of(&format!("query?name={name}&limit=1000")), BUSY_PAGE),
+            (of(&format!("history?name={name}&limit=100")), BUSY_PAGE),
             ("/metrics".to_owned(), SCRAPE),
         ];
         let mut stream = TcpStream::connect(address)?;
