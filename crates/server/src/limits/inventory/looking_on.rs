@@ -93,7 +93,7 @@ pub(super) fn of_kept_events() -> Vec<Constant> {
         (
             "FLOOR_BYTES",
             bytes(EventBounds::FLOOR_BYTES),
-            "events and history that each bucket keeps even then, and as much of what waits for the store",
+            "events and history that each bucket keeps even then, and as much of what waits for the store, until the tenant has three quarters",
             "a reader that is behind gets a `gap`",
         ),
         (
