@@ -304,13 +304,15 @@ pub(crate) async fn log_left_out(houses: &Houses) -> Infallible {
         sleep(LOG_EVERY).await;
         // Of a fleet it falls with each slot that goes.
         let count = houses.all().iter().map(House::refusals_left_out).sum::<u64>();
-        if count > logged {
-            tracing::warn!(
-                count = count - logged,
-                "refusals are in no history: too many different ones came at once"
-            );
-        }
+        warn_of_left_out(count.saturating_sub(logged));
         logged = count;
+    }
+}
+
+/// So many refusals are in no history.
+pub(crate) fn warn_of_left_out(count: u64) {
+    if count > 0 {
+        tracing::warn!(count, "refusals are in no history: too many different ones came at once");
     }
 }
 

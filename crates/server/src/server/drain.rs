@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::cluster::Cluster;
 use crate::houses::Houses;
 use crate::state::AppState;
+use crate::store::warn_of_left_out;
 
 /// The time between two looks of a stopping server at the locks still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
@@ -78,8 +79,10 @@ async fn drain_house(state: &AppState, house: &House) -> StoreState {
 /// announced to no client.
 async fn close_house(house: &House, patience: Instant) -> StoreState {
     let mut closed = pin!(house.close());
+    let left_out = house.refusals_left_out();
     loop {
         if let Ok(end) = timeout(DRAIN_CHECK, &mut closed).await {
+            warn_of_left_out(house.refusals_left_out() - left_out);
             return end;
         }
         let why = match house.store_state() {

@@ -83,6 +83,24 @@ async fn refusals_that_find_no_room_on_their_way_into_the_history_are_counted() 
 }
 
 #[tokio::test]
+async fn a_stop_logs_how_many_refusals_it_leaves_out_of_the_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::start(folder.path(), &[]);
+    let connection = connect(url(&server)).await.unwrap();
+    let claims = connection.claims();
+    let _claim = claims.claim("seat", "Ada", Duration::from_secs(60)).await.unwrap();
+    for number in 0..200 {
+        claims.claim("seat", &*format!("Bob {number}"), Duration::from_secs(60)).await.unwrap_err();
+    }
+    connection.close().await;
+    let (_, log) = server.terminate();
+    assert!(
+        log.iter().any(|line| line.contains("refusals are in no history") && line.contains("count=")),
+        "{log:#?}"
+    );
+}
+
+#[tokio::test]
 async fn a_request_that_waits_is_seen_with_its_age_and_its_wait_is_counted_once_it_is_granted() {
     let folder = tempfile::tempdir().unwrap();
     let server = Running::start(folder.path(), &[]);
