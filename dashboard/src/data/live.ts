@@ -2,6 +2,7 @@
 
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { offsetAfter } from '../logic/times';
 import { access, fault, type Problem } from './api';
 
 /** Whether what is shown goes on. */
@@ -13,21 +14,24 @@ export const now = signal(Date.now());
 /** Grows when everything that is shown is to be asked for again. */
 export const wanted = signal(0);
 
-let offset = 0;
+/** How far the server's clock is from ours, as far as it is known. */
+let offset: number | undefined;
 
-/** Notes how far the server's clock is from ours. */
-export function noteServerTime(instant: string): void {
-  const at = Date.parse(instant);
-  if (Number.isFinite(at)) offset = at - Date.now();
+/** The server's present by the clock of this page. */
+const present = () => Date.now() + (offset ?? 0);
+
+/** Notes an instant of the server from an answer that has come now, and took so long. */
+export function noteServerTime(instant: string, tookMs: number): void {
+  offset = offsetAfter(offset, Date.parse(instant), tookMs, Date.now());
 }
 
 setInterval(() => {
-  if (live.value && document.visibilityState === 'visible') now.value = Date.now() + offset;
+  if (live.value && document.visibilityState === 'visible') now.value = present();
 }, 1000);
 
 /** Asks for all that is shown again, paused or not. */
 export function refresh(): void {
-  now.value = Date.now() + offset;
+  now.value = present();
   wanted.value += 1;
 }
 
