@@ -241,3 +241,8 @@ test('portions are of at most that size, and have everything once', () => {
   assert.deepEqual(portions([1, 2, 3, 4, 5], 2), [[1, 2], [3, 4], [5]]);
   assert.deepEqual(portions([], 2), []);
 });
+
+test('portions weigh no more than that, but for one that does so alone', () => {
+  const weigh = (it) => it;
+  assert.deepEqual(portions([3, 4, 2, 9, 1, 1, 1, 1], 3, weigh, 7), [[3, 4], [2], [9], [1, 1, 1], [1]]);
+});
