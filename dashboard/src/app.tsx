@@ -70,7 +70,7 @@ export function App() {
   }, [title, bucket.value]);
   const main = useRef<HTMLElement>(null);
   const shown = useRef(title);
-  // Another page is where keys and screen readers go on; other filters of the same page leave them where they are.
+  // Keys and screen readers go on at another page; other filters of the same page leave them where they are.
   useEffect(() => {
     if (shown.current === title) return;
     shown.current = title;

@@ -97,7 +97,7 @@ export const inBucket = (bucket: string, path: string): string => `/v1/buckets/$
 /** A question whose whole answer has not come by then is given up. */
 const ANSWER_MS = 10_000;
 
-/** The same of a change. It has longer, as nobody knows what became of one that is given up. */
+/** The same of a change. It has longer, as the outcome of one that is given up is unknown. */
 const CHANGE_MS = 30_000;
 
 /**

@@ -93,7 +93,7 @@ const LOOKS: Readonly<Record<string, string>> = { serving: '', free: '', unserva
 /** As many slots of a state are listed. */
 const LISTED = 16;
 
-/** The slots whose buckets nobody serves now, in words. */
+/** The slots whose buckets no node serves now, in words. */
 function Unserved({ slots }: { slots: Cluster['slots'] }) {
   const states = [...new Set(slots.map(({ state }) => state))].filter((state) => state !== 'serving').sort();
   return states.map((state) => {
