@@ -94,6 +94,40 @@ describe('a server that does not answer', () => {
   });
 });
 
+test('a server that asks for a very long pause is asked again after half a minute', async (t) => {
+  const { client, page } = await begin(t);
+  await hold(client('waiting for long'), 'one');
+  await page.clock.install();
+  const problem = { code: 'rate_limited', title: 'Too many', detail: 'much later' };
+  let refusals = 1;
+  await page.route('**/query?*', (route) =>
+    refusals-- > 0
+      ? route.fulfill({ status: 429, headers: { 'Retry-After': '3600' }, json: problem })
+      : route.continue(),
+  );
+  await page.open('locks');
+  await page.locator('.notice', { hasText: 'much later' }).waitFor();
+  await page.clock.fastForward(30_000);
+  await page.sees('waiting for long');
+});
+
+test('a page that is seen again asks at once', async (t) => {
+  const { page } = await begin(t);
+  const show = (state) =>
+    page.evaluate((state) => {
+      Object.defineProperty(document, 'visibilityState', { get: () => state, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, state);
+  const answer = page.waitForResponse(/\/v1\/buckets$/);
+  await page.open('fleet');
+  await answer;
+  await show('hidden');
+  // The list of buckets is asked for every fifteen seconds else.
+  const asked = page.waitForRequest(/\/v1\/buckets$/, { timeout: 8000 });
+  await show('visible');
+  await asked;
+});
+
 describe('a break of many', () => {
   /** A page on which the second portion of a break of 130 waits until `goOn` is called. */
   async function breakMany(t) {
