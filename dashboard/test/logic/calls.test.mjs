@@ -188,7 +188,7 @@ describe('a break whose answer is not of the server itself', () => {
   });
 });
 
-describe('an answer that does not come', () => {
+describe('an answer that does not come', { timeout: 20_000 }, () => {
   /** A server that begins answers with `begin`, and never ends one. */
   async function silentServer(t, begin) {
     const server = createServer((_, response) => begin(response)).listen(0, '127.0.0.1');

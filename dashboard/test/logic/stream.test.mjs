@@ -37,7 +37,7 @@ async function serve(t, ...answers) {
 const begin = (text) => (response) => response.writeHead(200, { 'Content-Type': 'text/event-stream' }).write(text);
 const closed = ([{ response }]) => once(response, 'close');
 
-describe('a stream of events', () => {
+describe('a stream of events', { timeout: 20_000 }, () => {
   test('that is silent for too long is given up, and goes on where it was', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const { turns, signal } = await serve(t, begin('id: 7.1\nevent: granted\ndata: {}\n\n'), begin(': hello\n\n'));
