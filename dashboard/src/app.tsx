@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { access } from './data/api';
 import { overview, overviewProblem, useOverview } from './data/overview';
 import { usePermission } from './data/permission';
@@ -68,6 +68,14 @@ export function App() {
   useEffect(() => {
     document.title = `${title} · ${plain(bucket.value)} · lockhouse`;
   }, [title, bucket.value]);
+  const main = useRef<HTMLElement>(null);
+  const shown = useRef(title);
+  // Keys and screen readers go on at another page; other filters of the same page leave them where they are.
+  useEffect(() => {
+    if (shown.current === title) return;
+    shown.current = title;
+    main.current?.focus({ preventScroll: true });
+  }, [title]);
   return (
     <>
       <a class="skip" href="#content">
@@ -95,7 +103,7 @@ export function App() {
       </aside>
       <div class="main">
         <Bar />
-        <main id="content" tabIndex={-1}>
+        <main id="content" tabIndex={-1} aria-label={title} ref={main}>
           {found ? <found.view key={`${page} ${bucket.value} ${access.turn.value}`} /> : <Nothing />}
         </main>
       </div>

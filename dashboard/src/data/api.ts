@@ -94,8 +94,14 @@ export type Query = Readonly<Record<string, string | number | undefined>>;
 /** The path of a call in a bucket. */
 export const inBucket = (bucket: string, path: string): string => `/v1/buckets/${encodeName(bucket)}/${path}`;
 
+/** A question whose whole answer has not come by then is given up. */
+const ANSWER_MS = 10_000;
+
+/** The same of a change. It has longer, as the outcome of one that is given up is unknown. */
+const CHANGE_MS = 30_000;
+
 /**
- * One call; rejects with a `Problem`, also where there is no connection (status 0).
+ * One call; rejects with a `Problem`, also where there is no connection, or no answer in time (status 0).
  */
 export async function call<T>(
   method: string,
@@ -105,21 +111,29 @@ export async function call<T>(
   signal?: AbortSignal,
 ): Promise<T> {
   const options: RequestInit = { method, headers: headers(), cache: 'no-store', credentials: 'omit' };
-  if (signal) options.signal = signal;
   if (body !== undefined) {
     options.headers = { ...headers(), 'Content-Type': 'application/json' };
     options.body = JSON.stringify(body);
   }
   const turn = access.turn.peek();
-  let response: Response;
+  const limitMs = method === 'GET' ? ANSWER_MS : CHANGE_MS;
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(), limitMs);
+  options.signal = signal ? AbortSignal.any([signal, limit.signal]) : limit.signal;
+  let text: string;
   try {
-    response = await fetch(path + writeSearch(query), options);
+    const response = await fetch(path + writeSearch(query), options);
+    if (!response.ok) throw await refusal(path, response, turn);
+    text = await response.text();
   } catch (error) {
-    if (signal?.aborted) throw error;
-    throw new Problem({ status: 0, code: 'unreachable', detail: 'The server does not answer. Is it still running?' });
+    if (signal?.aborted || error instanceof Problem) throw error;
+    const detail = limit.signal.aborted
+      ? `The server has not answered in ${limitMs / 1000} s.`
+      : 'The server does not answer. Is it still running?';
+    throw new Problem({ status: 0, code: 'unreachable', detail });
+  } finally {
+    clearTimeout(timer);
   }
-  if (!response.ok) throw await refusal(path, response, turn);
-  const text = await response.text();
   return (text === '' ? undefined : JSON.parse(text)) as T;
 }
 

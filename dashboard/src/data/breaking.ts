@@ -15,12 +15,15 @@ export interface Target {
 /** What became of one target. */
 export interface Outcome {
   target: Target;
-  result: 'broken' | 'gone' | 'failed' | 'unknown';
+  result: 'broken' | 'gone' | 'failed' | 'unknown' | 'left';
   why?: string;
 }
 
 /** One call breaks at most so many. */
 const AT_ONCE = 60;
+
+/** So many bytes they have in a call at most: half of the longest body that the server takes. */
+const BYTES_AT_ONCE = 128 << 10;
 
 /** The longest reason that the server takes, in bytes of UTF-8. */
 const REASON_BYTES = 256;
@@ -48,26 +51,27 @@ export interface ReasonRefused {
 }
 
 /**
- * Breaks all targets, some at once; `onOutcomes` hears of each portion. Stops at the first that fails. If the
- * server refuses the reason, the result has the targets that are left for another one.
+ * Breaks all targets, some at once; `onOutcomes` hears of each portion. Stops at the first that fails, and
+ * between two portions if `stop` says so. If the server refuses the reason, the result has the targets that
+ * are left for another one.
  */
 export async function breakAll(
   bucket: string,
   targets: readonly Target[],
   reason: string,
   onOutcomes: (outcomes: Outcome[]) => void,
+  stop?: AbortSignal,
 ): Promise<ReasonRefused | undefined> {
-  const groups = [
-    ...portions(
-      targets.filter((target) => !isAssignment(target)),
-      AT_ONCE,
-    ),
-    ...portions(targets.filter(isAssignment), 1),
-  ];
+  const holds = targets.filter((target) => !isAssignment(target));
+  const groups = [...portions(holds, AT_ONCE, bytesOf, BYTES_AT_ONCE), ...portions(targets.filter(isAssignment), 1)];
   let failure: Problem | undefined;
   for (const [index, group] of groups.entries()) {
     if (failure) {
       onOutcomes(group.map((target) => ({ target, result: 'failed', why: 'not tried, as an earlier one failed' })));
+      continue;
+    }
+    if (stop?.aborted) {
+      onOutcomes(group.map((target) => ({ target, result: 'left' })));
       continue;
     }
     try {
@@ -84,10 +88,17 @@ export async function breakAll(
   return undefined;
 }
 
-/** Without an answer, and with one that says so, it may have happened. */
+/** Without an answer of the server itself, and with one that says so, it may have happened. */
 function blame({ status, code, message }: Problem): { result: 'unknown' | 'failed'; why: string } {
-  return { result: status === 0 || code === 'outcome_unknown' ? 'unknown' : 'failed', why: message };
+  const isOfAnother = status >= 500 && code === 'unknown';
+  const isUnknown = status === 0 || isOfAnother || code === 'outcome_unknown';
+  return { result: isUnknown ? 'unknown' : 'failed', why: message };
 }
+
+/** A hold as a call names it. */
+const holdIn = ({ name, fencingToken }: Target) => ({ name, fencingToken });
+
+const bytesOf = (target: Target) => new TextEncoder().encode(JSON.stringify(holdIn(target))).length;
 
 async function breakSome(bucket: string, targets: Target[], reason: string): Promise<Outcome[]> {
   const [first] = targets;
@@ -96,7 +107,7 @@ async function breakSome(bucket: string, targets: Target[], reason: string): Pro
     const { unassigned } = await call<{ unassigned: boolean }>('DELETE', inBucket(bucket, 'assignments'), query);
     return [{ target: first, result: unassigned ? 'broken' : 'gone' }];
   }
-  const holds = targets.map(({ name, fencingToken }) => ({ name, fencingToken }));
+  const holds = targets.map(holdIn);
   const body = reason === '' ? { holds } : { holds, reason };
   const { broken } = await call<Broken>('POST', inBucket(bucket, 'locks/break'), {}, body);
   const tokens = new Set(broken.map(({ fencingToken }) => fencingToken));

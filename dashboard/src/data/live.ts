@@ -2,6 +2,7 @@
 
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { offsetAfter } from '../logic/times';
 import { access, fault, type Problem } from './api';
 
 /** Whether what is shown goes on. */
@@ -13,21 +14,24 @@ export const now = signal(Date.now());
 /** Grows when everything that is shown is to be asked for again. */
 export const wanted = signal(0);
 
-let offset = 0;
+/** How far the server's clock is from ours, as far as it is known. */
+let offset: number | undefined;
 
-/** Notes how far the server's clock is from ours. */
-export function noteServerTime(instant: string): void {
-  const at = Date.parse(instant);
-  if (Number.isFinite(at)) offset = at - Date.now();
+/** The server's present by the clock of this page. */
+const present = () => Date.now() + (offset ?? 0);
+
+/** Notes an instant of the server from an answer that has come now, and took so long. */
+export function noteServerTime(instant: string, tookMs: number): void {
+  offset = offsetAfter(offset, Date.parse(instant), tookMs, Date.now());
 }
 
 setInterval(() => {
-  if (live.value && document.visibilityState === 'visible') now.value = Date.now() + offset;
+  if (live.value && document.visibilityState === 'visible') now.value = present();
 }, 1000);
 
 /** Asks for all that is shown again, paused or not. */
 export function refresh(): void {
-  now.value = Date.now() + offset;
+  now.value = present();
   wanted.value += 1;
 }
 
@@ -41,8 +45,14 @@ export interface Polled<T> {
 
 export const POLL_MS = 2000;
 
-/** Never more than this part of the time is spent on one question. */
+/** Never more than this part of the time is spent on one question, but for the longest pauses. */
 const SHARE = 8;
+
+/** A question that took very long is asked again after this time. */
+const LONGEST_PAUSE_MS = 10_000;
+
+/** A server that asks for a longer pause gets this one. */
+const LONGEST_RETRY_MS = 30_000;
 
 /** After what was seen to happen, a question is asked again this soon at the earliest. */
 const NUDGE_MS = 750;
@@ -80,7 +90,7 @@ export function usePolled<T>(
         const problem = fault(error);
         const isSame = (before: typeof state) => before.turn === turn && before.key === key;
         setState((before) => ({ turn, key, value: isSame(before) ? before.value : undefined, problem }));
-        return problem.retryAfterMs ?? 0;
+        return Math.min(problem.retryAfterMs ?? 0, LONGEST_RETRY_MS);
       }
     };
     return again(ask, everyMs, ended, nudge);
@@ -93,7 +103,10 @@ export function usePolled<T>(
   };
 }
 
-/** Calls `ask` now, later, after a nudge and for each refresh, one at a time; returns what ends that. */
+/**
+ * Calls `ask` now, later, after a nudge, once the page is seen again and for each refresh, one at a time;
+ * returns what ends that.
+ */
 function again(
   ask: () => Promise<number>,
   everyMs: number,
@@ -104,7 +117,7 @@ function again(
   let isBusy = false;
   let isWanted = false;
   let isNudged = false;
-  /** The instant before which no nudge counts. */
+  /** The instant before which nothing but a refresh asks. */
   let soonest = 0;
   const turn = async () => {
     clearTimeout(timer);
@@ -115,7 +128,8 @@ function again(
     isBusy = true;
     isNudged = false;
     const began = performance.now();
-    const pause = Math.max(await ask(), SHARE * (performance.now() - began));
+    const retry = await ask();
+    const pause = Math.max(retry, Math.min(SHARE * (performance.now() - began), LONGEST_PAUSE_MS));
     isBusy = false;
     if (ended.signal.aborted) return;
     soonest = performance.now() + Math.max(NUDGE_MS, pause);
@@ -123,7 +137,7 @@ function again(
       isWanted = false;
       void turn();
     } else if (isNudged) {
-      timer = setTimeout(wake, soonest - performance.now());
+      askSoon();
     } else {
       timer = setTimeout(wake, Math.max(everyMs, pause));
     }
@@ -132,6 +146,14 @@ function again(
     if (live.peek() && !access.isRefused.peek() && document.visibilityState === 'visible') void turn();
     else timer = setTimeout(wake, 250);
   };
+  const askSoon = () => {
+    clearTimeout(timer);
+    timer = setTimeout(wake, Math.max(0, soonest - performance.now()));
+  };
+  const onVisible = () => {
+    if (!isBusy && document.visibilityState === 'visible') askSoon();
+  };
+  document.addEventListener('visibilitychange', onVisible);
   const seen = wanted.peek();
   const stop = effect(() => {
     if (wanted.value !== seen) void turn();
@@ -140,14 +162,13 @@ function again(
   const stopNudges = effect(() => {
     if (!nudge || nudge.value === first || isNudged) return;
     isNudged = true;
-    if (isBusy) return;
-    clearTimeout(timer);
-    timer = setTimeout(wake, Math.max(0, soonest - performance.now()));
+    if (!isBusy) askSoon();
   });
   void turn();
   return () => {
     ended.abort();
     clearTimeout(timer);
+    document.removeEventListener('visibilitychange', onVisible);
     stop();
     stopNudges();
   };

@@ -25,8 +25,9 @@ let sampled = '';
 export function useOverview(): void {
   const of = bucket.value;
   const { value, problem } = usePolled(`overview ${of}`, async (signal) => {
+    const began = performance.now();
     const value = await call<Overview>('GET', inBucket(of, 'overview'), {}, undefined, signal);
-    noteServerTime(value.at);
+    noteServerTime(value.at, performance.now() - began);
     const series = `${access.turn.peek()} ${of}`;
     if (sampled !== series) samples.value = [];
     sampled = series;

@@ -45,9 +45,16 @@ export function rates(samples: readonly Sample[]): Rate[] {
   });
 }
 
-/** The samples with one more, of which only the latest are left; one that is not newer changes nothing. */
+/** A sample that is older by more than this is of a clock that was set back. */
+const SET_BACK_MS = 5000;
+
+/**
+ * The samples with one more, of which only the latest are left; one that is not newer changes nothing, and
+ * one of a clock that was set back begins anew.
+ */
 export function withSample(samples: readonly Sample[], sample: Sample, most: number): readonly Sample[] {
   const last = samples.at(-1);
+  if (last && last.at - sample.at > SET_BACK_MS) return [sample];
   return last && last.at >= sample.at ? samples : [...samples, sample].slice(-most);
 }
 

@@ -58,3 +58,15 @@ export function exact(instant: string): string {
   const time = `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}.${pad(at.getMilliseconds(), 3)}`;
   return `${day} ${time} ${zone}`;
 }
+
+/** The answer of a call that took longer says too little of the present. */
+const QUICK_MS = 1000;
+
+/**
+ * How far a clock is from ours whose instant came at our `now` with an answer that took so long. Where it is
+ * known `before`, a slow answer changes nothing.
+ */
+export function offsetAfter(before: number | undefined, at: number, tookMs: number, now: number): number | undefined {
+  if (!Number.isFinite(at) || (before !== undefined && tookMs > QUICK_MS)) return before;
+  return at + tookMs / 2 - now;
+}

@@ -59,3 +59,32 @@ export function changed(params: Params, changes: Readonly<Record<string, string 
   });
   return Object.fromEntries(kept);
 }
+
+/**
+ * Where a link leads within the dashboard, read at the address `here`; nothing if the browser has to follow
+ * it. What has a fragment of the present page leads to a part of it.
+ */
+export function withinDashboard(href: string, here: string): { address: string; part: string } | undefined {
+  if (!URL.canParse(href, here)) return undefined;
+  const [to, from] = [new URL(href, here), new URL(here)];
+  if (to.origin !== from.origin || !(to.pathname === BASE || to.pathname.startsWith(`${BASE}/`))) return undefined;
+  const address = to.pathname + to.search;
+  const isHere = address === from.pathname + from.search;
+  return { address, part: isHere ? to.hash.slice(1) : '' };
+}
+
+/** What the browser keeps with a place of a visit. */
+export interface Trace {
+  /** How many places of this visit are behind it. */
+  depth: number;
+  /** The depth of the page of the list before this one, if the way led over that. */
+  previous?: number;
+}
+
+/** The trace of the place `to` that follows on `from`. */
+export function traceOf(trace: Trace, from: Place, to: Place): Trace {
+  const depth = trace.depth + 1;
+  if (from.page !== to.page || from.bucket !== to.bucket || to.params.cursor === undefined) return { depth };
+  if (from.params.cursor !== to.params.cursor) return { depth, previous: trace.depth };
+  return { ...trace, depth };
+}

@@ -1,6 +1,7 @@
 import { call } from '../data/api';
 import { usePolled } from '../data/live';
 import type { Cluster } from '../data/types';
+import { count } from '../logic/causes';
 import { plain } from '../logic/names';
 import { duration } from '../logic/times';
 import { Empty } from '../parts/marks';
@@ -37,7 +38,7 @@ export function Fleet() {
       {value ? (
         <>
           <p class="lead">
-            {nodes.length} nodes, {value.slots.length} slots,{' '}
+            {many(nodes.length, 'node')}, {many(value.slots.length, 'slot')},{' '}
             {value.moving === 0 ? 'none of them on the move' : `${value.moving} of them on the move`}. This page comes
             from <Text text={value.node} />.
           </p>
@@ -52,6 +53,8 @@ export function Fleet() {
     </>
   );
 }
+
+const many = (number: number, noun: string) => `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
 
 function NodeCard({ node, colour }: { node: Cluster['nodes'][number]; colour: number }) {
   const trouble = node.unreachable ?? node.notReady;
@@ -84,6 +87,27 @@ function NodeCard({ node, colour }: { node: Cluster['nodes'][number]; colour: nu
   );
 }
 
+/** How a slot looks in a state; in all others it is hatched. */
+const LOOKS: Readonly<Record<string, string>> = { serving: '', free: '', unservable: ' unservable' };
+
+/** As many slots of a state are listed. */
+const LISTED = 16;
+
+/** The slots whose buckets no node serves now, in words. */
+function Unserved({ slots }: { slots: Cluster['slots'] }) {
+  const states = [...new Set(slots.map(({ state }) => state))].filter((state) => state !== 'serving').sort();
+  return states.map((state) => {
+    const of = slots.filter((it) => it.state === state).map(({ slot }) => slot);
+    const more = of.length > LISTED ? ` and ${count(of.length - LISTED)} more` : '';
+    return (
+      <p key={state} class={state === 'unservable' ? 'over' : undefined}>
+        {many(of.length, 'slot')} {state}: {of.slice(0, LISTED).join(', ')}
+        {more}
+      </p>
+    );
+  });
+}
+
 function SlotMap({ cluster, colour }: { cluster: Cluster; colour: ReadonlyMap<string, number> }) {
   return (
     <section class="card" aria-labelledby="slots-title">
@@ -92,15 +116,18 @@ function SlotMap({ cluster, colour }: { cluster: Cluster; colour: ReadonlyMap<st
         {cluster.slots.map(({ slot, node, epoch, state }) => {
           const what = `slot ${slot}: ${node === null ? 'free' : plain(node)}, ${state}, epoch ${epoch}`;
           const own = node === null ? 'node-free' : `node-${colour.get(node) ?? 0}`;
-          const unsettled = /^(opening|closing|unknown)/.test(state) ? ' unsettled' : '';
           return (
-            <li key={slot} class={`slot ${own}${unsettled}`} title={what}>
+            <li key={slot} class={`slot ${own}${LOOKS[state] ?? ' unsettled'}`} title={what}>
               <span class="hidden">{what}</span>
             </li>
           );
         })}
       </ul>
-      <p class="soft">Each bucket belongs to one slot. A slot that moves or does not say how it is, is hatched.</p>
+      <Unserved slots={cluster.slots} />
+      <p class="soft">
+        Each bucket belongs to one slot. A slot that moves, recovers or does not say how it is, is hatched; one that
+        cannot be served is crossed out in red.
+      </p>
     </section>
   );
 }

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Client, ConnectionState, LockOptions } from '../../../clients/js/dist/types/index';
 import { access, call, inBucket, presentKey } from '../data/api';
-import { refresh, usePolled } from '../data/live';
+import { usePolled } from '../data/live';
 import { bucket, linkToName } from '../data/place';
 import type { Entry, Page } from '../data/types';
 import { DEFAULT_BUCKET, writeSearch } from '../logic/url';
@@ -40,12 +40,16 @@ const me = `tab ${Math.random().toString(36).slice(2, 6)}`;
 export function TryPage() {
   const { client, state } = useClient();
   const [name, setName] = useState('report');
-  const [stories, ask] = useStories(client);
+  const happened = useSignal(0);
+  const [stories, ask] = useStories(client, () => {
+    happened.value += 1;
+  });
   const query = { name, limit: 100 };
   const { value, problem } = usePolled(
     `try ${name}`,
     (signal) => call<Page<Entry>>('GET', inBucket(bucket.value, 'query'), query, undefined, signal),
     1000,
+    happened,
   );
   const entries = value?.entries ?? [];
   const pending = entries.filter((it) => it.state === 'pending');
@@ -172,7 +176,8 @@ function useClient(): { client: Client | undefined; state: ConnectionState } {
   useEffect(() => {
     let made: Client | undefined;
     let isOver = false;
-    loadClient().then(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const begin = () => {
       if (isOver || !globalThis.lockhouse) return;
       const url = location.origin + writeSearch(of === DEFAULT_BUCKET ? {} : { bucket: of });
       const onstate = (next: ConnectionState) => {
@@ -181,14 +186,26 @@ function useClient(): { client: Client | undefined; state: ConnectionState } {
       made = globalThis.lockhouse.connect(url, { clientId: me, key: presentKey(), onstate });
       state.value = made.state;
       setClient(made);
-    });
+    };
+    const load = () => {
+      loadClient().then(begin, () => {
+        if (isOver) return;
+        state.value = 'lost';
+        timer = setTimeout(load, LOAD_AGAIN_MS);
+      });
+    };
+    load();
     return () => {
       isOver = true;
+      clearTimeout(timer);
       made?.close();
     };
   }, [of, turn]);
   return { client, state: state.value };
 }
+
+/** After this time a script that could not be loaded is loaded again. */
+const LOAD_AGAIN_MS = 3000;
 
 let loading: Promise<void> | undefined;
 
@@ -198,20 +215,27 @@ function loadClient(): Promise<void> {
     const script = document.createElement('script');
     script.src = '/lockhouse.global.js';
     script.onload = () => resolve();
-    script.onerror = () => reject(new Error('no client'));
+    script.onerror = () => {
+      loading = undefined;
+      script.remove();
+      reject(new Error('no client'));
+    };
     document.head.append(script);
   });
   return loading;
 }
 
-function useStories(client: Client | undefined): [readonly Story[], (name: string, how: How) => void] {
+function useStories(
+  client: Client | undefined,
+  onChange: () => void,
+): [readonly Story[], (name: string, how: How) => void] {
   const [stories, setStories] = useState<readonly Story[]>([]);
   const number = useRef(0);
   const set = (id: number, change: Partial<Story> | undefined) => {
     setStories((all) =>
       change ? all.map((it) => (it.id === id ? { ...it, ...change } : it)) : all.filter((it) => it.id !== id),
     );
-    refresh();
+    onChange();
   };
   const ask = (name: string, how: How) => {
     if (!client) return;

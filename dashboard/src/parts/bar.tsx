@@ -1,9 +1,10 @@
 import { useEffect, useState } from 'preact/hooks';
 import { access, call, mayOperate, useKey } from '../data/api';
 import { live, now, refresh, usePolled } from '../data/live';
-import { overviewProblem } from '../data/overview';
+import { overview, overviewProblem } from '../data/overview';
 import { bucket, go, linkToName, place } from '../data/place';
 import { plain } from '../logic/names';
+import { ticking } from '../logic/times';
 import { DEFAULT_BUCKET, writePlace } from '../logic/url';
 import { Dialog } from './dialog';
 import { isHelpOpen } from './help';
@@ -66,9 +67,11 @@ function Search() {
   );
 }
 
+/** Figures that are older than this are not called live. */
+const LATE_MS = 5000;
+
 function Live() {
-  const state = !live.value ? 'paused' : overviewProblem.value ? 'trouble' : 'live';
-  const since = new Date(now.value).toLocaleTimeString('en-GB');
+  const { state, text } = liveness();
   return (
     <button
       type="button"
@@ -78,9 +81,20 @@ function Live() {
       onClick={toggleLive}
     >
       <span class="dot" aria-hidden="true" />
-      {state === 'paused' ? `Paused at ${since}` : state === 'trouble' ? 'No data' : 'Live'}
+      {text}
     </button>
   );
+}
+
+/** What is said of the overview, which is asked for on every page. */
+function liveness(): { state: 'paused' | 'trouble' | 'live'; text: string } {
+  if (!live.value) return { state: 'paused', text: `Paused at ${new Date(now.value).toLocaleTimeString('en-GB')}` };
+  if (overviewProblem.value) {
+    return { state: 'trouble', text: overviewProblem.value.status === 0 ? 'No answer' : 'No data' };
+  }
+  if (!overview.value) return { state: 'trouble', text: 'Loading…' };
+  const age = now.value - Date.parse(overview.value.at);
+  return age > LATE_MS ? { state: 'trouble', text: `${ticking(age)} old` } : { state: 'live', text: 'Live' };
 }
 
 /** Pauses, or goes on at once. */

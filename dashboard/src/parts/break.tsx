@@ -63,6 +63,8 @@ function Confirmation({ asked }: { asked: Asked }) {
   const [refused, setRefused] = useState<string | undefined>();
   const [isUnderWay, setIsUnderWay] = useState(false);
   const [outcomes, setOutcomes] = useState<Outcome[]>([]);
+  const stop = useRef<AbortController>(undefined);
+  const [isStopping, setIsStopping] = useState(false);
   const isAsking = !isUnderWay && outcomes.length < targets.length;
   const isElsewhere = place.value !== at;
   // What is confirmed is what is seen: on another page, or in another bucket, it is not.
@@ -70,24 +72,37 @@ function Confirmation({ asked }: { asked: Asked }) {
     if (isElsewhere && isAsking) close();
   }, [isElsewhere, isAsking]);
   const start = async () => {
+    stop.current = new AbortController();
+    setIsStopping(false);
     setIsUnderWay(true);
     const more = (some: Outcome[]) => setOutcomes((before) => [...before, ...some]);
-    const refusal = await breakAll(at.bucket, left, reason.trim(), more);
+    const refusal = await breakAll(at.bucket, left, reason.trim(), more, stop.current.signal);
     setIsUnderWay(false);
     setRefused(refusal?.why);
     refresh();
     if (refusal) setLeft(refusal.left);
     else onDone?.();
   };
+  // Nothing goes on unseen: the dialog stays until the portion that is under way has its result.
+  const halt = () => {
+    stop.current?.abort();
+    setIsStopping(true);
+  };
   const isTakenBack = targets.every((target) => target.kind === 'assignment');
   if (!isAsking) {
     return (
-      <Dialog title={isUnderWay ? 'Under way' : 'Result'} onClose={close}>
+      <Dialog title={isUnderWay ? 'Under way' : 'Result'} onClose={isUnderWay ? halt : close}>
         <Results outcomes={outcomes} all={targets.length} done={isTakenBack ? 'taken back' : 'broken'} />
         <footer>
-          <button type="button" onClick={close}>
-            Close
-          </button>
+          {isUnderWay ? (
+            <button type="button" disabled={isStopping} onClick={halt}>
+              {isStopping ? 'Stops after this portion…' : 'Stop'}
+            </button>
+          ) : (
+            <button type="button" onClick={close}>
+              Close
+            </button>
+          )}
         </footer>
       </Dialog>
     );
@@ -192,7 +207,7 @@ function Reason(props: {
 
 function Results({ outcomes, all, done }: { outcomes: Outcome[]; all: number; done: string }) {
   const of = (result: Outcome['result']) => outcomes.filter((outcome) => outcome.result === result).length;
-  const summary = (['broken', 'gone', 'failed', 'unknown'] as const)
+  const summary = (['broken', 'gone', 'failed', 'unknown', 'left'] as const)
     .filter((result) => of(result) > 0)
     .map((result) => `${count(of(result))} ${sayResult(result, done)}`);
   return (
@@ -219,5 +234,6 @@ function Results({ outcomes, all, done }: { outcomes: Outcome[]; all: number; do
 }
 
 function sayResult(result: Outcome['result'], done: string): string {
-  return { broken: done, gone: 'gone before', failed: 'failed', unknown: 'unknown: it may have happened' }[result];
+  const unknown = 'unknown: it may have happened';
+  return { broken: done, gone: 'gone before', failed: 'failed', unknown, left: 'not tried' }[result];
 }

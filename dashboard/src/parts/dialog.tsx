@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useId, useRef } from 'preact/hooks';
 
 /** A dialog in front of the page, for as long as it is rendered. */
 export function Dialog({
@@ -12,6 +12,7 @@ export function Dialog({
   onClose: () => void;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
   useEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
@@ -22,14 +23,19 @@ export function Dialog({
   return (
     <dialog
       ref={dialog}
-      aria-labelledby="dialog-title"
+      aria-labelledby={id}
       onCancel={(event) => {
         event.preventDefault();
         onClose();
       }}
+      onClose={() => {
+        // A browser closes it at the second Esc in a row without a question; it may have a reason to stay.
+        dialog.current?.showModal();
+        onClose();
+      }}
     >
       <header>
-        <h2 id="dialog-title">{title}</h2>
+        <h2 id={id}>{title}</h2>
         <button type="button" class="quiet" aria-label="Close" onClick={onClose}>
           ✕
         </button>

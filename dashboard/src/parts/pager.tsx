@@ -1,4 +1,4 @@
-import { back, change, linkTo, place } from '../data/place';
+import { change, linkTo, place, toPrevious } from '../data/place';
 import { changed } from '../logic/url';
 
 /** Which page of a list this is, and the ways to the others; the address has the page. */
@@ -26,7 +26,7 @@ export function Pager({
           <a class="button quiet" href={first}>
             First
           </a>
-          <button type="button" class="quiet" onClick={() => back(first)}>
+          <button type="button" class="quiet" onClick={() => toPrevious(first)}>
             Previous
           </button>
         </>

@@ -101,12 +101,28 @@ describe('the dashboard', () => {
         all.map((it) => /node-(\d|free)/.exec(it.className)[1]).join(' '),
       );
       assert.equal(owners, '0 0 0 0 0 0 1 1 1 1 1 2 2 2 3 free');
-      assert.equal(await page.locator('.slot.unsettled').count(), 2);
+      assert.equal(await page.locator('.slot.unsettled').count(), 3);
+      assert.equal(await page.locator('.slot.unservable').count(), 2);
+      for (const text of ['2 slots unservable: 8, 9', '1 slot recovering: 5', '1 slot free: 15']) await page.sees(text);
       assert.equal(await slots.nth(14).getAttribute('title'), 'slot 14: node-4\\u{202e}, unknown, epoch 17');
       await picture(page, `fleet-nodes-${look}`);
       assert.deepEqual(await violations(page), []);
     });
   }
+
+  test('a fleet of one node is told so, and nothing of slots that are all served', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const one = {
+      ...FLEET,
+      nodes: FLEET.nodes.slice(0, 1),
+      slots: FLEET.slots.slice(1, 2),
+      moving: 0,
+    };
+    await page.route('**/v1/cluster', (route) => route.fulfill({ json: one }));
+    await page.open('fleet');
+    await page.sees('1 node, 1 slot, none of them on the move');
+    assert.equal(await page.getByText(/^\d+ slots? [a-z]+:/).count(), 0);
+  });
 
   test('names are text whatever they say', async (t) => {
     const page = await visit(t, browser, server.url);

@@ -34,7 +34,7 @@ export const FLEET = {
     slot,
     node: [...'1111112222233344'].map((digit) => (digit === '4' ? 'node-4\u202e' : `node-${digit}`)).at(slot),
     epoch: 3 + slot,
-    state: slot === 0 ? 'opening' : slot === 14 ? 'unknown' : 'serving',
+    state: { 0: 'opening', 5: 'recovering', 8: 'unservable', 9: 'unservable', 14: 'unknown' }[slot] ?? 'serving',
   })).map((it) => (it.slot === 15 ? { ...it, node: null, state: 'free' } : it)),
 };
 

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { load } from './support.mjs';
 
 const { decodeName, encodeName, pieces, plain } = await load('logic/names.ts');
-const { changed, readPlace, writePlace } = await load('logic/url.ts');
+const { changed, readPlace, traceOf, withinDashboard, writePlace } = await load('logic/url.ts');
 
 const NAMES = [
   '',
@@ -83,5 +83,48 @@ describe('a place', () => {
       '__proto__',
       'toString',
     ]);
+  });
+});
+
+describe('a link', () => {
+  const HERE = 'http://host:7420/dashboard/locks?kind=web';
+
+  for (const [href, expected] of [
+    ['/dashboard/name?name=a%2Fb', { address: '/dashboard/name?name=a%2Fb', part: '' }],
+    ['/dashboard', { address: '/dashboard', part: '' }],
+    ['waits', { address: '/dashboard/waits', part: '' }],
+    ['#content', { address: '/dashboard/locks?kind=web', part: 'content' }],
+    ['/dashboard/locks#content', { address: '/dashboard/locks', part: '' }],
+    ['/dashboards', undefined],
+    ['/v1/cluster', undefined],
+    ['https://host:7420/dashboard/', undefined],
+    ['http://other/dashboard/', undefined],
+    ['http://[', undefined],
+    ['javascript:void 0', undefined],
+  ]) {
+    test(`${href} leads ${expected ? 'within the dashboard' : 'elsewhere'}`, () => {
+      assert.deepEqual(withinDashboard(href, HERE), expected);
+    });
+  }
+});
+
+describe('the trace of a place', () => {
+  const at = (page, params = {}, bucket = 'default') => ({ page, bucket, params });
+
+  test('knows the page of the list before it, whatever was opened on the page', () => {
+    const second = traceOf({ depth: 0 }, at('owners'), at('owners', { cursor: 'b' }));
+    assert.deepEqual(second, { depth: 1, previous: 0 });
+    const opened = traceOf(second, at('owners', { cursor: 'b' }), at('owners', { cursor: 'b', owner: '7' }));
+    assert.deepEqual(opened, { depth: 2, previous: 0 });
+    const third = traceOf(opened, at('owners', { cursor: 'b', owner: '7' }), at('owners', { cursor: 'c' }));
+    assert.deepEqual(third, { depth: 3, previous: 2 });
+  });
+
+  test('knows none on a first page, another page or in another bucket', () => {
+    const second = { depth: 4, previous: 3 };
+    const from = at('owners', { cursor: 'b' });
+    for (const to of [at('owners'), at('locks', { cursor: 'b' }), at('owners', { cursor: 'b' }, 'orders')]) {
+      assert.deepEqual(traceOf(second, from, to), { depth: 5 });
+    }
   });
 });

@@ -1,6 +1,8 @@
 // Calls of the HTTP API: what their answers say of the caller, breaks, and the entries of a name.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { load } from './support.mjs';
 
@@ -132,6 +134,109 @@ describe('a break', () => {
     assert.equal(await breakAll('orders', targets, '', (more) => outcomes.push(...more)), undefined);
     assert.equal(calls.length, 1);
     assert.ok(outcomes.length === 130 && outcomes.every(({ result }) => result === 'failed'));
+  });
+});
+
+describe('a break that is stopped', () => {
+  test('sends no further portion, and says what was not tried', async () => {
+    const targets = Array.from({ length: 130 }, (_, at) => ({ name: `n/${at}`, fencingToken: at + 1, kind: 'web' }));
+    const stop = new AbortController();
+    const calls = answering((_, { body }) => {
+      stop.abort();
+      return [200, { broken: JSON.parse(body).holds, gone: [] }];
+    });
+    const outcomes = [];
+    assert.equal(await breakAll('orders', targets, '', (more) => outcomes.push(...more), stop.signal), undefined);
+    const of = (result) => outcomes.filter((outcome) => outcome.result === result).length;
+    assert.deepEqual([calls.length, of('broken'), of('left')], [1, 60, 70]);
+  });
+});
+
+test('a portion of a break has no more bytes than the server takes', async () => {
+  const targets = Array.from({ length: 60 }, (_, at) => ({
+    name: 'ж'.repeat(4000),
+    fencingToken: at + 1,
+    kind: 'web',
+  }));
+  const calls = answering((_, { body }) => [200, { broken: JSON.parse(body).holds, gone: [] }]);
+  const outcomes = [];
+  await breakAll('orders', targets, '', (more) => outcomes.push(...more));
+  assert.deepEqual([outcomes.length, calls.length], [60, 4]);
+  for (const { body } of calls) assert.ok(Buffer.byteLength(body) < 256 << 10);
+});
+
+describe('a break whose answer is not of the server itself', () => {
+  const target = { name: 'n', fencingToken: 1, holder: 'h', kind: 'web' };
+  const outcomeOf = async () => {
+    const outcomes = [];
+    await breakAll('orders', [target], '', (more) => outcomes.push(...more));
+    return outcomes[0].result;
+  };
+
+  test('may have happened', async () => {
+    globalThis.fetch = async () => new Response('Gateway Timeout', { status: 504 });
+    assert.equal(await outcomeOf(), 'unknown');
+    globalThis.fetch = async () => new Response('{"broken":[', { status: 200 });
+    assert.equal(await outcomeOf(), 'unknown');
+  });
+
+  test('has not where the server says so, or nothing of it came to the server', async () => {
+    answering(() => [503, { code: 'unavailable', detail: 'later' }]);
+    assert.equal(await outcomeOf(), 'failed');
+    globalThis.fetch = async () => new Response('no', { status: 400 });
+    assert.equal(await outcomeOf(), 'failed');
+  });
+});
+
+describe('an answer that does not come', { timeout: 20_000 }, () => {
+  /** A server that begins answers with `begin`, and never ends one. */
+  async function silentServer(t, begin) {
+    const server = createServer((_, response) => begin(response)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.after(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const asked = once(server, 'request');
+    const begun = new Promise((resolve) => {
+      globalThis.fetch = async (path, options) => {
+        const response = await fetchOfNode(`http://127.0.0.1:${server.address().port}${path}`, options);
+        resolve();
+        return response;
+      };
+    });
+    return { asked, begun };
+  }
+
+  test('is given up after a time, which the problem says', async (t) => {
+    const { asked } = await silentServer(t, () => {});
+    const answer = call('GET', '/v1/buckets');
+    await asked;
+    t.mock.timers.tick(10_000);
+    await assert.rejects(answer, { status: 0, code: 'unreachable', message: 'The server has not answered in 10 s.' });
+  });
+
+  test('is given up, too, where its body does not end', async (t) => {
+    const { begun } = await silentServer(t, (response) => response.write('{"buckets":'));
+    const answer = call('GET', '/v1/buckets');
+    await begun;
+    t.mock.timers.tick(10_000);
+    await assert.rejects(answer, { status: 0, code: 'unreachable' });
+  });
+
+  test('leaves a break unknown, for which it is waited longer', async (t) => {
+    const { asked } = await silentServer(t, () => {});
+    const outcomes = [];
+    const target = { name: 'n', fencingToken: 1, holder: 'h', kind: 'web' };
+    const done = breakAll('orders', [target], '', (more) => outcomes.push(...more));
+    await asked;
+    t.mock.timers.tick(29_999);
+    assert.deepEqual(outcomes, []);
+    t.mock.timers.tick(1);
+    await done;
+    assert.equal(outcomes[0].result, 'unknown');
+    assert.match(outcomes[0].why, /not answered in 30 s/);
   });
 });
 

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { load } from './support.mjs';
 
 const { rates, withSample, sum } = await load('logic/rates.ts');
-const { duration, localTime, readDuration, ticking } = await load('logic/times.ts');
+const { duration, localTime, offsetAfter, readDuration, ticking } = await load('logic/times.ts');
 const { EventReader } = await load('logic/sse.ts');
 const { bars, describe: describeBar, extent, lanes, withEvent } = await load('logic/timeline.ts');
 const { portions } = await load('logic/portions.ts');
@@ -36,6 +36,23 @@ describe('rates', () => {
     );
     assert.equal(sum({ a: 1, b: 2 }) + sum(undefined), 3);
   });
+});
+
+test('looks begin anew where the clock of the server is set back', () => {
+  let samples = [];
+  for (const at of [60_000, 62_000, 61_000, 2000, 4000]) samples = withSample(samples, sample(at, at), 9);
+  assert.deepEqual(
+    samples.map(({ at }) => at),
+    [2000, 4000],
+  );
+});
+
+test('the clock of the server is read from quick answers, and from a slow one only before', () => {
+  assert.equal(offsetAfter(undefined, 10_000, 200, 4100), 6000);
+  assert.equal(offsetAfter(6000, 10_000, 8000, 12_000), 6000);
+  assert.equal(offsetAfter(undefined, 10_000, 8000, 8000), 6000);
+  assert.equal(offsetAfter(6000, 10_000, 1000, 9500), 1000);
+  assert.equal(offsetAfter(6000, Number.NaN, 1, 1), 6000);
 });
 
 describe('lengths of time', () => {
@@ -223,4 +240,9 @@ test('what is not wholly known is not said to be all', () => {
 test('portions are of at most that size, and have everything once', () => {
   assert.deepEqual(portions([1, 2, 3, 4, 5], 2), [[1, 2], [3, 4], [5]]);
   assert.deepEqual(portions([], 2), []);
+});
+
+test('portions weigh no more than that, but for one that does so alone', () => {
+  const weigh = (it) => it;
+  assert.deepEqual(portions([3, 4, 2, 9, 1, 1, 1, 1], 3, weigh, 7), [[3, 4], [2], [9], [1, 1, 1], [1]]);
 });
