@@ -8,6 +8,7 @@ import { isOperateOffered } from '../data/permission';
 import { bucket, change, go, linkTo, linkToName, place } from '../data/place';
 import type { Entry, Page } from '../data/types';
 import { count } from '../logic/causes';
+import { plain } from '../logic/names';
 import { readDuration } from '../logic/times';
 import { changed, type Params } from '../logic/url';
 import { askToBreak } from '../parts/break';
@@ -230,6 +231,7 @@ export function LockTable({
         rows={rows}
         columns={columns}
         keyOf={keyOf}
+        nameOf={({ name, clientId }) => `${plain(name)} of ${plain(clientId)}`}
         isStale={isStale}
         sort={place.value.params.sort ?? 'name'}
         least="60rem"
