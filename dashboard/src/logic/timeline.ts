@@ -25,10 +25,13 @@ export interface Lane {
   bars: Bar[];
 }
 
-/** What is there now, and what has ended, each once. */
+/**
+ * What is there now, and what has ended, each once. Of the waits that were seen, only those that were seen to
+ * end are shown: whether another one goes on, the entries say, as its end may have been missed.
+ */
 export function bars(entries: readonly Entry[], ended: readonly Ended[], waits: readonly Bar[]): Bar[] {
   const found = new Map<string, Bar>();
-  for (const bar of waits) found.set(bar.key, bar);
+  for (const bar of waits) if (bar.to !== null) found.set(bar.key, bar);
   for (const bar of ended.flatMap(past)) found.set(bar.key, bar);
   for (const { clientId: who, kind, mode, state, fencingToken: token, since } of entries) {
     const what = state === 'held' ? 'held' : state === 'pending' ? 'waits' : 'assigned';

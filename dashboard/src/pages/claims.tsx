@@ -9,7 +9,7 @@ import { NameLink, Text } from '../parts/name';
 import { Notice } from '../parts/notice';
 import { Pager } from '../parts/pager';
 import type { Column } from '../parts/table';
-import { Ago, Countdown } from '../parts/time';
+import { Ago, Until } from '../parts/time';
 import { LockTable } from './locks';
 
 const COLUMNS: readonly Column<Entry>[] = [
@@ -25,8 +25,9 @@ const COLUMNS: readonly Column<Entry>[] = [
   {
     id: 'left',
     title: 'Time left',
-    width: '11.2rem',
-    cell: (it) => (it.expiresAt ? <Countdown from={it.since} to={it.expiresAt} /> : '–'),
+    width: '8rem',
+    // Without a bar: how long a claim that was renewed may last as a whole, no answer says.
+    cell: (it) => (it.expiresAt ? <Until at={it.expiresAt} suffix=" left" /> : '–'),
   },
   {
     id: 'since',

@@ -5,6 +5,7 @@ import { usePolled } from '../data/live';
 import { bucket, place } from '../data/place';
 import type { Ended, Page } from '../data/types';
 import { words } from '../logic/causes';
+import { instantOf } from '../logic/times';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters';
 import { Empty, EndMark, KindAndMode } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
@@ -79,8 +80,9 @@ export function History() {
     owner,
     label,
     fencingToken: token,
-    from: instant(from),
-    to: instant(to),
+    // An address that was typed may have local time.
+    from: from && instantOf(from),
+    to: to && instantOf(to),
     cursor,
     limit: 100,
   };
@@ -124,13 +126,6 @@ export function History() {
       <Pager shown={rows.length} next={value?.next} noun="end" isLoading={isStale && !problem} />
     </>
   );
-}
-
-/** An instant as the server reads it; what cannot be read is left for the server to refuse by name. */
-function instant(text: string | undefined): string | undefined {
-  if (text === undefined) return undefined;
-  const at = new Date(text);
-  return Number.isNaN(at.getTime()) ? text : at.toISOString();
 }
 
 function HistoryFilters() {

@@ -15,7 +15,7 @@ import { askToBreak } from '../parts/break';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters';
 import { Empty, KindAndMode, StateMark } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
-import { Notice } from '../parts/notice';
+import { Notice, Recovery } from '../parts/notice';
 import { Pager } from '../parts/pager';
 import { type Column, Table } from '../parts/table';
 import { Ago, Until } from '../parts/time';
@@ -115,8 +115,9 @@ export function Locks() {
       <Presets params={params} />
       <LockFilters />
       <Notice problem={problem} />
+      <Recovery ms={value?.recoveringMs} />
       {value && rows.length === 0 && !value.next && !isStale ? (
-        <NoLocks params={params} />
+        <NoLocks params={params} isRecovering={Boolean(value.recoveringMs)} />
       ) : (
         <LockTable rows={rows} isStale={isStale} />
       )}
@@ -247,8 +248,11 @@ export function LockTable({
   );
 }
 
-function NoLocks({ params }: { params: Params }) {
-  if (Object.keys(params).length > 0) return <Empty title="Nothing matches these filters." />;
+function NoLocks({ params, isRecovering }: { params: Params; isRecovering: boolean }) {
+  const isFiltered = Object.keys(params).length > 0;
+  if (isRecovering)
+    return <Empty title={isFiltered ? 'Nothing known matches these filters.' : 'No lock is known yet.'} />;
+  if (isFiltered) return <Empty title="Nothing matches these filters." />;
   return (
     <Empty title="Nothing is held, and nothing waits." command={'lockhouse run report -- sleep 60'}>
       This command holds a lock for a minute. In a second terminal, the same command waits for the first.

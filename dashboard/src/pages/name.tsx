@@ -13,7 +13,7 @@ import { type Bar, bars, withEvent } from '../logic/timeline';
 import { askToBreak, BreakButton } from '../parts/break';
 import { Empty, EndMark, KindMark, ModeMark } from '../parts/marks';
 import { Name, Text } from '../parts/name';
-import { Notice } from '../parts/notice';
+import { Notice, Recovery } from '../parts/notice';
 import { Ago, Between, Until } from '../parts/time';
 import { Timeline } from '../parts/timeline';
 import { keyOfEnded } from './history';
@@ -64,8 +64,9 @@ function OneName({ name }: { name: string }) {
         <Name name={name} />
       </h1>
       <Notice problem={problem} />
+      <Recovery ms={value?.recoveringMs} />
       {value ? <Summary of={value} /> : null}
-      {value && entries.length === 0 && hasNoPast ? <Free name={name} /> : null}
+      {value && entries.length === 0 && hasNoPast && value.recoveringMs === 0 ? <Free name={name} /> : null}
       <div class={isStale && value ? 'columns stale' : 'columns'}>
         <Holders holders={known.holders} hasMore={known.hasMoreHolders} />
         <Queue queue={known.queue} hasMore={known.hasMoreQueue} />
@@ -79,17 +80,17 @@ function OneName({ name }: { name: string }) {
   );
 }
 
-const NOTHING: EntriesOfName = { holders: [], hasMoreHolders: false, queue: [], hasMoreQueue: false };
+const NOTHING: EntriesOfName = {
+  holders: [],
+  hasMoreHolders: false,
+  queue: [],
+  hasMoreQueue: false,
+  recoveringMs: 0,
+};
 
-function Summary({ of: { holders, hasMoreHolders, queue, hasMoreQueue } }: { of: EntriesOfName }) {
+function Summary({ of: { holders, hasMoreHolders, queue, hasMoreQueue, recoveringMs } }: { of: EntriesOfName }) {
   const [first] = holders;
-  if (!first) {
-    return (
-      <p class="lead">
-        {queue.length === 0 ? 'Free: nothing holds it, and nothing waits.' : 'Nothing holds it at this moment.'}
-      </p>
-    );
-  }
+  if (!first) return <p class="lead">{sayFree(queue.length, recoveringMs > 0)}</p>;
   const how = first.state === 'assigned' ? 'Assigned to' : first.mode === 'shared' ? 'Shared by' : 'Held by';
   return (
     <p class="lead">
@@ -97,6 +98,11 @@ function Summary({ of: { holders, hasMoreHolders, queue, hasMoreQueue } }: { of:
       <Ago at={first.since} />; {sayQueue(queue.length, hasMoreQueue)}.
     </p>
   );
+}
+
+function sayFree(waiting: number, isRecovering: boolean): string {
+  if (isRecovering) return 'No holder is known yet.';
+  return waiting === 0 ? 'Free: nothing holds it, and nothing waits.' : 'Nothing holds it at this moment.';
 }
 
 function Free({ name }: { name: string }) {

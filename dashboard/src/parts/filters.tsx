@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { change, linkTo, place } from '../data/place';
-import { localTime } from '../logic/times';
+import { instantOf, localTime } from '../logic/times';
 import { usePhone } from './phone';
 
 /** Filters that stand side by side. */
@@ -47,7 +47,8 @@ export function TextFilter(props: {
   const apply = () => {
     const bad = text !== '' && check !== undefined && !check(text);
     setIsBad(bad);
-    if (!bad && text !== given) change({ ...first, [name]: text === '' ? undefined : text });
+    if (bad || text === given) return;
+    change({ ...first, [name]: text === '' ? undefined : isInstant ? instantOf(text) : text });
   };
   return (
     <label class={isInstant ? 'instant' : undefined}>

@@ -27,6 +27,17 @@ export function Notice({ problem }: { problem: Problem | undefined }) {
   );
 }
 
+/** Says that locks from before a restart may still come back, while they may. */
+export function Recovery({ ms }: { ms: number | undefined }) {
+  if (!ms) return null;
+  return (
+    <p class="notice recovery" role="status">
+      The server has restarted, and waits up to {Math.ceil(ms / 1000)} s for holders from before: their locks may be
+      missing.
+    </p>
+  );
+}
+
 function headline({ status, code, title }: Problem): string {
   if (status === 0) return title || 'No answer';
   if (status === 401) return 'The server wants a key';
