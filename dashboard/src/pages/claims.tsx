@@ -2,6 +2,7 @@ import { call, inBucket } from '../data/api';
 import { usePolled } from '../data/live';
 import { bucket, place } from '../data/place';
 import type { Entry, Page } from '../data/types';
+import { bucketOption } from '../logic/shell';
 import { BreakButton } from '../parts/break';
 import { Filters, TextFilter } from '../parts/filters';
 import { Empty } from '../parts/marks';
@@ -60,7 +61,10 @@ export function Claims() {
       </Filters>
       <Notice problem={problem} />
       {value && rows.length === 0 && !value.next && !isStale ? (
-        <Empty title="No claim is there." command="lockhouse claim seat/7c --claimant Anna --ttl 5min">
+        <Empty
+          title="No claim is there."
+          command={`lockhouse claim${bucketOption(bucket.value)} seat/7c --claimant Anna --ttl 5min`}
+        >
           This command claims a resource for five minutes.
         </Empty>
       ) : (

@@ -6,6 +6,7 @@ import type { WaitEdge, WaitNode, Waits } from '../data/types';
 import { distinct, folded, keyOf, reduced, steps } from '../logic/graph';
 import { layout, type Spot } from '../logic/layers';
 import { plain } from '../logic/names';
+import { bucketOption } from '../logic/shell';
 import { duration } from '../logic/times';
 import { Empty, KindMark, ModeMark } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
@@ -33,6 +34,8 @@ export function WaitsPage() {
           value.edges.map(({ from, to, name }) => [from, to, name]),
         ]);
   const drawing = useMemo(() => (value ? draw(value, isCyclesOnly) : undefined), [shape]);
+  // A command within `run` is in the same bucket.
+  const option = bucketOption(bucket.value);
   const present = new Map(distinct(value?.edges ?? []).map((edge) => [keyOf(edge), edge]));
   const labels = new Map((value?.nodes ?? []).map((node) => [node.id, node.clientId]));
   return (
@@ -46,7 +49,12 @@ export function WaitsPage() {
       {value && value.edges.length === 0 ? (
         <Empty
           title="Nothing waits."
-          command={`lockhouse run a -- sh -c 'sleep 4; lockhouse run b -- echo both'\nlockhouse run b -- sh -c 'sleep 4; lockhouse run a -- echo both'`}
+          command={['ab', 'ba']
+            .map(
+              ([first, then]) =>
+                `lockhouse run${option} ${first} -- sh -c 'sleep 4; lockhouse run ${then} -- echo both'`,
+            )
+            .join('\n')}
         >
           Start these two commands within four seconds, each in a terminal of its own. Then each waits for the other,
           and this page shows both in red.
