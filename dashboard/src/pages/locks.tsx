@@ -9,6 +9,7 @@ import { bucket, change, go, linkTo, linkToName, place } from '../data/place';
 import type { Entry, Page } from '../data/types';
 import { count } from '../logic/causes';
 import { plain } from '../logic/names';
+import { bucketOption } from '../logic/shell';
 import { readDuration } from '../logic/times';
 import { changed, type Params } from '../logic/url';
 import { askToBreak } from '../parts/break';
@@ -172,7 +173,9 @@ function LockFilters() {
         name="older"
         label="Older than"
         placeholder="90s, 5min, 2h"
-        check={(text) => readDuration(text) !== undefined}
+        fault={(text) =>
+          readDuration(text) === undefined ? 'A number and a unit: 500ms, 90s, 5min, 2h, 1d' : undefined
+        }
       />
     </Filters>
   );
@@ -254,7 +257,10 @@ function NoLocks({ params, isRecovering }: { params: Params; isRecovering: boole
     return <Empty title={isFiltered ? 'Nothing known matches these filters.' : 'No lock is known yet.'} />;
   if (isFiltered) return <Empty title="Nothing matches these filters." />;
   return (
-    <Empty title="Nothing is held, and nothing waits." command={'lockhouse run report -- sleep 60'}>
+    <Empty
+      title="Nothing is held, and nothing waits."
+      command={`lockhouse run${bucketOption(bucket.value)} report -- sleep 60`}
+    >
       This command holds a lock for a minute. In a second terminal, the same command waits for the first.
     </Empty>
   );
