@@ -5,6 +5,7 @@ import { usePolled } from '../data/live';
 import { bucket, place } from '../data/place';
 import type { Ended, Page } from '../data/types';
 import { words } from '../logic/causes';
+import { bucketOption } from '../logic/shell';
 import { instantOf } from '../logic/times';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters';
 import { Empty, EndMark, KindAndMode } from '../parts/marks';
@@ -49,7 +50,7 @@ const COLUMNS: readonly Column<Ended>[] = [
   { id: 'kind', title: 'Kind, mode', width: '6.2rem', cell: (it) => <KindAndMode entry={it} />, phone: 'none' },
   { id: 'who', title: 'Who', width: 'minmax(11rem, 1.2fr)', cell: (it) => <Text text={it.label} /> },
   { id: 'end', title: 'End', width: '7.2rem', cell: (it) => <EndMark it={it} />, phone: 'side' },
-  { id: 'why', title: 'By and why', width: 'minmax(11rem, 2.5fr)', cell: (it) => <Why it={it} />, phone: 'none' },
+  { id: 'why', title: 'By and why', width: 'minmax(11rem, 2.5fr)', cell: (it) => <Why it={it} /> },
   { id: 'ended', title: 'Ended', width: '7.2rem', cell: (it) => <Ago at={it.endedAt} suffix=" ago" />, isNumber: true },
   {
     id: 'length',
@@ -108,7 +109,7 @@ export function History() {
       {value && rows.length === 0 && !isStale && !value.next ? (
         <Empty
           title={isFiltered ? 'Nothing that has ended matches these filters.' : 'Nothing has ended yet.'}
-          command={isFiltered ? '' : 'lockhouse run report -- true'}
+          command={isFiltered ? '' : `lockhouse run${bucketOption(bucket.value)} report -- true`}
         >
           {isFiltered ? null : 'This command takes a lock and gives it back.'}
         </Empty>
@@ -117,6 +118,7 @@ export function History() {
           label="History"
           least="60rem"
           rowHeight={60}
+          phoneHeight={84}
           rows={rows}
           columns={COLUMNS}
           keyOf={keyOfEnded}
