@@ -85,12 +85,16 @@ export function withEvent(waits: readonly Bar[], event: LockEvent, most: number)
 /** The bars in lanes, those of the latest parties; bars of one party that overlap get a lane each. */
 export function lanes(all: readonly Bar[], most: number): Lane[] {
   const found: Lane[] = [];
+  /** The lanes of each party whose last bar has an end: no other one can take a bar. */
+  const ending = new Map<string, Lane[]>();
   for (const bar of all) {
-    const free = found.find(
-      (lane) => lane.who === bar.who && (lane.bars.at(-1)?.to ?? Number.POSITIVE_INFINITY) <= bar.from,
-    );
-    if (free) free.bars.push(bar);
-    else found.push({ who: bar.who, bars: [bar] });
+    const own = ending.get(bar.who) ?? [];
+    const free = own.find((lane) => (lane.bars.at(-1)?.to ?? Number.POSITIVE_INFINITY) <= bar.from);
+    const lane = free ?? { who: bar.who, bars: [] };
+    if (!free) found.push(lane);
+    lane.bars.push(bar);
+    const others = own.filter((it) => it !== lane);
+    ending.set(bar.who, bar.to === null ? others : [...others, lane]);
   }
   const latest = (lane: Lane) => lane.bars.at(-1)?.to ?? Number.POSITIVE_INFINITY;
   return found
