@@ -24,11 +24,12 @@ import { Ago, Until } from '../parts/time';
 /** As many entries come with one call. */
 const LIMIT = 500;
 
-/** Tells an entry from all others of a page. */
-export const keyOf = ({ name, kind, state, fencingToken, place, clientId, since }: Entry): string =>
-  JSON.stringify(
-    fencingToken === null ? [name, kind, state, clientId, since, place] : [kind, fencingToken, name, clientId],
-  );
+/**
+ * Tells an entry from others of a page, also once it has moved on in its queue: requests alone that one
+ * client made at once are the same.
+ */
+export const keyOf = ({ name, kind, state, fencingToken, clientId, since }: Entry): string =>
+  JSON.stringify(fencingToken === null ? [name, kind, state, clientId, since] : [kind, fencingToken, name, clientId]);
 
 /** The question that the filters of the address ask. */
 function queryOf({ name, prefix, client, owner, token, kind, state, older, sort, cursor }: Params): Query {

@@ -189,7 +189,7 @@ function Queue({ name, queue, hasMore }: { name: string; queue: Entry[]; hasMore
       {queue.length === 0 ? <p class="soft">none waits</p> : null}
       <ol class="queue" tabIndex={queue.length > 8 ? 0 : undefined} aria-label="In the order of grant">
         {queue.slice(0, LISTED).map((it) => (
-          <li key={keyOf(it)}>
+          <li key={`${it.place} ${keyOf(it)}`}>
             <span class="queue-place">{it.place}</span>
             <Who entry={it} />
             <ModeMark mode={it.mode} />

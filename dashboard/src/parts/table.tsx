@@ -71,12 +71,11 @@ export function Table<T>(props: TableProps<T>) {
   } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const height = usePhone() ? phoneHeight : rowHeight;
-  const { present, setActive, focusLater } = useActive(scroller, rows, keyOf);
+  const keys = useMemo(() => numbered(rows.map(keyOf)), [rows]);
+  const { present, setActive, focusLater } = useActive(scroller, keys);
   const virtual = useVirtual(scroller, rows.length, height, present);
   const focusRow = (index: number) => {
-    const row = rows[index];
-    if (row === undefined) return;
-    setActive(keyOf(row));
+    setActive(keys[index]);
     virtual.scrollToIndex(index);
     focusLater();
   };
@@ -110,7 +109,7 @@ export function Table<T>(props: TableProps<T>) {
           {virtual.getVirtualItems().map((item) => {
             const row = rows[item.index];
             if (row === undefined) return null;
-            const key = keyOf(row);
+            const key = keys[item.index] ?? '';
             return (
               <Row
                 key={key}
@@ -119,7 +118,7 @@ export function Table<T>(props: TableProps<T>) {
                 height={height}
                 tracks={tracks}
                 columns={columns}
-                isChosen={chosen?.has(key)}
+                isChosen={chosen?.has(keyOf(row))}
                 isPresent={item.index === present}
                 name={nameOf(row)}
                 onFocus={() => setActive(key)}
@@ -134,6 +133,16 @@ export function Table<T>(props: TableProps<T>) {
   );
 }
 
+/** The keys, those that have come before with a number. */
+function numbered(keys: readonly string[]): string[] {
+  const seen = new Map<string, number>();
+  return keys.map((key) => {
+    const before = seen.get(key) ?? 0;
+    seen.set(key, before + 1);
+    return before === 0 ? key : `${key} ${before}`;
+  });
+}
+
 /** By how many rows a key moves. */
 function moveOf(key: string, page: number, all: number): number | undefined {
   const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -all, End: all };
@@ -144,18 +153,17 @@ function moveOf(key: string, page: number, all: number): number | undefined {
  * The row that the keys are for: the same one wherever it moves, and once it has gone the one at its place.
  * Focus that a change of the rows takes away is given back.
  */
-function useActive<T>(
+function useActive(
   scroller: { current: HTMLDivElement | null },
-  rows: readonly T[],
-  keyOf: (row: T) => string,
-): { present: number; setActive: (key: string) => void; focusLater: () => void } {
+  keys: readonly string[],
+): { present: number; setActive: (key: string | undefined) => void; focusLater: () => void } {
   const [active, setActive] = useState<string | undefined>();
-  const places = useMemo(() => new Map(rows.map((row, index) => [keyOf(row), index])), [rows]);
+  const places = useMemo(() => new Map(keys.map((key, index) => [key, index])), [keys]);
   const place = useRef(0);
   const isWanted = useRef(false);
   const [, redraw] = useReducer((turn: number) => turn + 1, 0);
   const known = active === undefined ? undefined : places.get(active);
-  const present = Math.max(0, known ?? Math.min(place.current, rows.length - 1));
+  const present = Math.max(0, known ?? Math.min(place.current, keys.length - 1));
   place.current = present;
   const inside = (element: Element | null) => (element && scroller.current?.contains(element) ? element : undefined);
   const focusOn = (options: FocusOptions) =>

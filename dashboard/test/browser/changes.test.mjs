@@ -85,6 +85,22 @@ describe('the dashboard, while things change', () => {
     await page.locator('h1', { hasText: 'move/a' }).waitFor();
   });
 
+  test('a request in focus stays so when it moves on in its queue', async (t) => {
+    const page = await visit(t, browser, server.url);
+    const release = await hold(client('first'), 'queue');
+    await page.open('locks?name=queue&sort=age');
+    for (const [index, who] of ['second', 'third', 'fourth'].entries()) {
+      ask(client(who), 'queue');
+      await page.sees(`${index + 2} locks on page 1`);
+    }
+    const focused = page.locator('.rows [role=row]:focus', { hasText: 'third' });
+    await page.locator('.rows [role=row]', { hasText: 'third' }).focus();
+    await focused.getByText('#2').waitFor();
+    release();
+    await page.sees('3 locks on page 1');
+    await focused.getByText('#1').waitFor();
+  });
+
   test('the row in focus stays in reach of the keys when many come before it', async (t) => {
     const page = await visit(t, browser, server.url);
     const crowd = client('crowd');
