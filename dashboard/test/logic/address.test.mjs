@@ -4,8 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { load } from './support.mjs';
 
-const { decodeName, encodeName, pieces, plain, plainLines } = await load('logic/names.ts');
-const { bucketOption } = await load('logic/shell.ts');
+const { decodeName, encodeName, pieces, plain } = await load('logic/names.ts');
 const { changed, readPlace, writePlace } = await load('logic/url.ts');
 
 const NAMES = [
@@ -85,23 +84,4 @@ describe('a place', () => {
       'toString',
     ]);
   });
-});
-
-test('a text of several lines keeps them', () => {
-  assert.equal(plainLines('a\u202e\n\nb\u0007'), 'a\\u{202e}\n\nb\\u{7}');
-  assert.equal(plainLines(''), '');
-});
-
-test('a bucket is one word of the shell in a command', () => {
-  const found = ['default', 'jobs', 'a b', "it's", '$(x)', '-x', '*', 'odd\u202e'].map(bucketOption);
-  assert.deepEqual(found, [
-    '',
-    ' --bucket jobs',
-    " --bucket 'a b'",
-    " --bucket 'it'\\''s'",
-    " --bucket '$(x)'",
-    ' --bucket=-x',
-    " --bucket '*'",
-    " --bucket $'odd\\U0000202e'",
-  ]);
 });
