@@ -41,7 +41,7 @@ const PAGES = [
   { name: 'sessions', path: 'sessions', sees: ['reporter', 'connected'] },
   { name: 'fleet', path: 'fleet', sees: ['no node of a fleet', 'local-cluster'] },
   { name: 'history', path: 'history', sees: ['stolen', 'expired', 'Carol', 'released'] },
-  { name: 'try', path: 'try', sees: ['second tab', 'open'] },
+  { name: 'try', path: 'try', sees: ['second tab', /^open$/] },
   { name: 'nothing', path: 'nowhere', sees: ['Nothing is here'] },
 ];
 
