@@ -12,6 +12,8 @@ export interface EntriesOfName {
   /** In the order of grant. */
   queue: Entry[];
   hasMoreQueue: boolean;
+  /** For how long holders from before a restart are still waited for. */
+  recoveringMs: number;
 }
 
 /** A question about the entries of the bucket. */
@@ -27,10 +29,12 @@ export interface EntryQuery {
  */
 export async function loadName(name: string, ask: (query: EntryQuery) => Promise<Page<Entry>>): Promise<EntriesOfName> {
   const all = await ask({ name, limit: LIMIT });
+  const { recoveringMs = 0 } = all;
   const isPending = (entry: Entry) => entry.state === 'pending';
   if (all.next === null) {
     const holders = all.entries.filter((entry) => !isPending(entry));
-    return { holders, hasMoreHolders: false, queue: inOrder(all.entries.filter(isPending)), hasMoreQueue: false };
+    const queue = inOrder(all.entries.filter(isPending));
+    return { holders, hasMoreHolders: false, queue, hasMoreQueue: false, recoveringMs };
   }
   const [held, pending] = await Promise.all([
     ask({ name, state: 'held', limit: LIMIT }),
@@ -42,6 +46,7 @@ export async function loadName(name: string, ask: (query: EntryQuery) => Promise
     hasMoreHolders: held.next !== null,
     queue: inOrder(pending.entries),
     hasMoreQueue: pending.next !== null,
+    recoveringMs,
   };
 }
 

@@ -20,6 +20,8 @@ export interface Entry {
 export interface Page<T> {
   entries: T[];
   next: string | null;
+  /** Of a query: for how long the server still waits for holders from before its restart, at most. */
+  recoveringMs?: number;
 }
 
 /** An entry of `history`. */

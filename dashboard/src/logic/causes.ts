@@ -45,14 +45,15 @@ export interface EndFilter {
 }
 
 /**
- * The filters of the history that together select what a cause of losses counts. There are none for `lease`:
- * with the lost holds of a silent client the history has its waits.
+ * The filters of the history that together select what a cause of losses counts. That for `lease` selects
+ * the waits of silent clients, too, which stand there as never held.
  */
 const ENDS_OF_LOSSES: Readonly<Record<string, readonly EndFilter[]>> = {
   stolen: [{ end: 'stolen' }],
   broken: [{ end: 'broken' }],
   max_hold: [{ end: 'maxHold' }],
   superseded: [{ end: 'superseded' }],
+  lease: [{ end: 'leaseExpired' }],
   not_reclaimed: [{ end: 'notReclaimed' }],
   ttl: [
     { end: 'ownerExpired', kind: 'offline' },
@@ -61,7 +62,7 @@ const ENDS_OF_LOSSES: Readonly<Record<string, readonly EndFilter[]>> = {
   max_life: [{ end: 'ownerOverdue', kind: 'offline' }],
 };
 
-/** The filters that together select what this cause of losses counts; none where no filter does. */
+/** The filters of the history for a cause of losses; none for a cause that is not known. */
 export const endsOfLoss = (cause: string): readonly EndFilter[] => ENDS_OF_LOSSES[cause] ?? [];
 
 const number = new Intl.NumberFormat('en');

@@ -59,6 +59,13 @@ export function plain(name: string): string {
         .join('');
 }
 
+/** A text of several lines as plain text that keeps its lines. */
+export const plainLines = (text: string): string =>
+  text
+    .split('\n')
+    .map((line) => (line === '' ? '' : plain(line)))
+    .join('\n');
+
 /** Controls, separators and formats: among them all that turn the direction of text. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]/u;
 

@@ -25,10 +25,13 @@ export interface Lane {
   bars: Bar[];
 }
 
-/** What is there now, and what has ended, each once. */
+/**
+ * What is there now, and what has ended, each once. Of the waits that were seen, only those that were seen to
+ * end are shown: whether another one goes on, the entries say, as its end may have been missed.
+ */
 export function bars(entries: readonly Entry[], ended: readonly Ended[], waits: readonly Bar[]): Bar[] {
   const found = new Map<string, Bar>();
-  for (const bar of waits) found.set(bar.key, bar);
+  for (const bar of waits) if (bar.to !== null) found.set(bar.key, bar);
   for (const bar of ended.flatMap(past)) found.set(bar.key, bar);
   for (const { clientId: who, kind, mode, state, fencingToken: token, since } of entries) {
     const what = state === 'held' ? 'held' : state === 'pending' ? 'waits' : 'assigned';
@@ -82,12 +85,16 @@ export function withEvent(waits: readonly Bar[], event: LockEvent, most: number)
 /** The bars in lanes, those of the latest parties; bars of one party that overlap get a lane each. */
 export function lanes(all: readonly Bar[], most: number): Lane[] {
   const found: Lane[] = [];
+  /** The lanes of each party whose last bar has an end: no other one can take a bar. */
+  const ending = new Map<string, Lane[]>();
   for (const bar of all) {
-    const free = found.find(
-      (lane) => lane.who === bar.who && (lane.bars.at(-1)?.to ?? Number.POSITIVE_INFINITY) <= bar.from,
-    );
-    if (free) free.bars.push(bar);
-    else found.push({ who: bar.who, bars: [bar] });
+    const own = ending.get(bar.who) ?? [];
+    const free = own.find((lane) => (lane.bars.at(-1)?.to ?? Number.POSITIVE_INFINITY) <= bar.from);
+    const lane = free ?? { who: bar.who, bars: [] };
+    if (!free) found.push(lane);
+    lane.bars.push(bar);
+    const others = own.filter((it) => it !== lane);
+    ending.set(bar.who, bar.to === null ? others : [...others, lane]);
   }
   const latest = (lane: Lane) => lane.bars.at(-1)?.to ?? Number.POSITIVE_INFINITY;
   return found

@@ -47,6 +47,12 @@ export function localTime(text: string): string {
   return `${day}T${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
 }
 
+/** The instant of a field for local times, as an address has it: the same for readers in every zone. */
+export function instantOf(local: string): string {
+  const at = new Date(local);
+  return Number.isNaN(at.getTime()) ? local : at.toISOString();
+}
+
 /** An instant as it is shown where exactness counts: local time with milliseconds, and its zone. */
 export function exact(instant: string): string {
   const at = new Date(instant);

@@ -2,6 +2,7 @@ import { call, inBucket } from '../data/api';
 import { usePolled } from '../data/live';
 import { bucket, place } from '../data/place';
 import type { Entry, Page } from '../data/types';
+import { bucketOption } from '../logic/shell';
 import { BreakButton } from '../parts/break';
 import { Filters, TextFilter } from '../parts/filters';
 import { Empty } from '../parts/marks';
@@ -42,6 +43,7 @@ export function Assignments() {
     call<Page<Entry>>('GET', inBucket(bucket.value, 'query'), query, undefined, signal),
   );
   const rows = value?.entries ?? [];
+  const option = bucketOption(bucket.value);
   return (
     <>
       <h1>Assignments</h1>
@@ -54,7 +56,7 @@ export function Assignments() {
       {value && rows.length === 0 && !value.next && !isStale ? (
         <Empty
           title="Nothing is assigned."
-          command={'lockhouse claim seat/7c --claimant Anna\nlockhouse finalize seat/7c TOKEN'}
+          command={`lockhouse claim${option} seat/7c --claimant Anna\nlockhouse finalize${option} seat/7c TOKEN`}
         >
           The first command shows the token that the second one needs.
         </Empty>

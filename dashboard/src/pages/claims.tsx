@@ -2,6 +2,7 @@ import { call, inBucket } from '../data/api';
 import { usePolled } from '../data/live';
 import { bucket, place } from '../data/place';
 import type { Entry, Page } from '../data/types';
+import { bucketOption } from '../logic/shell';
 import { BreakButton } from '../parts/break';
 import { Filters, TextFilter } from '../parts/filters';
 import { Empty } from '../parts/marks';
@@ -9,7 +10,7 @@ import { NameLink, Text } from '../parts/name';
 import { Notice } from '../parts/notice';
 import { Pager } from '../parts/pager';
 import type { Column } from '../parts/table';
-import { Ago, Countdown } from '../parts/time';
+import { Ago, Until } from '../parts/time';
 import { LockTable } from './locks';
 
 const COLUMNS: readonly Column<Entry>[] = [
@@ -25,8 +26,9 @@ const COLUMNS: readonly Column<Entry>[] = [
   {
     id: 'left',
     title: 'Time left',
-    width: '11.2rem',
-    cell: (it) => (it.expiresAt ? <Countdown from={it.since} to={it.expiresAt} /> : '–'),
+    width: '8rem',
+    // Without a bar: how long a claim that was renewed may last as a whole, no answer says.
+    cell: (it) => (it.expiresAt ? <Until at={it.expiresAt} suffix=" left" /> : '–'),
   },
   {
     id: 'since',
@@ -59,7 +61,10 @@ export function Claims() {
       </Filters>
       <Notice problem={problem} />
       {value && rows.length === 0 && !value.next && !isStale ? (
-        <Empty title="No claim is there." command="lockhouse claim seat/7c --claimant Anna --ttl 5min">
+        <Empty
+          title="No claim is there."
+          command={`lockhouse claim${bucketOption(bucket.value)} seat/7c --claimant Anna --ttl 5min`}
+        >
           This command claims a resource for five minutes.
         </Empty>
       ) : (

@@ -82,7 +82,7 @@ function NodeCard({ node, colour }: { node: Cluster['nodes'][number]; colour: nu
           </>
         )}
       </dl>
-      {trouble ? <p class="over">{trouble}</p> : null}
+      {trouble ? <p class="over">{plain(trouble)}</p> : null}
     </li>
   );
 }

@@ -5,6 +5,8 @@ import { usePolled } from '../data/live';
 import { bucket, place } from '../data/place';
 import type { Ended, Page } from '../data/types';
 import { words } from '../logic/causes';
+import { bucketOption } from '../logic/shell';
+import { instantOf } from '../logic/times';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters';
 import { Empty, EndMark, KindAndMode } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
@@ -48,7 +50,7 @@ const COLUMNS: readonly Column<Ended>[] = [
   { id: 'kind', title: 'Kind, mode', width: '6.2rem', cell: (it) => <KindAndMode entry={it} />, phone: 'none' },
   { id: 'who', title: 'Who', width: 'minmax(11rem, 1.2fr)', cell: (it) => <Text text={it.label} /> },
   { id: 'end', title: 'End', width: '7.2rem', cell: (it) => <EndMark it={it} />, phone: 'side' },
-  { id: 'why', title: 'By and why', width: 'minmax(11rem, 2.5fr)', cell: (it) => <Why it={it} />, phone: 'none' },
+  { id: 'why', title: 'By and why', width: 'minmax(11rem, 2.5fr)', cell: (it) => <Why it={it} /> },
   { id: 'ended', title: 'Ended', width: '7.2rem', cell: (it) => <Ago at={it.endedAt} suffix=" ago" />, isNumber: true },
   {
     id: 'length',
@@ -79,8 +81,9 @@ export function History() {
     owner,
     label,
     fencingToken: token,
-    from: instant(from),
-    to: instant(to),
+    // An address that was typed may have local time.
+    from: from && instantOf(from),
+    to: to && instantOf(to),
     cursor,
     limit: 100,
   };
@@ -106,7 +109,7 @@ export function History() {
       {value && rows.length === 0 && !isStale && !value.next ? (
         <Empty
           title={isFiltered ? 'Nothing that has ended matches these filters.' : 'Nothing has ended yet.'}
-          command={isFiltered ? '' : 'lockhouse run report -- true'}
+          command={isFiltered ? '' : `lockhouse run${bucketOption(bucket.value)} report -- true`}
         >
           {isFiltered ? null : 'This command takes a lock and gives it back.'}
         </Empty>
@@ -115,6 +118,7 @@ export function History() {
           label="History"
           least="60rem"
           rowHeight={60}
+          phoneHeight={84}
           rows={rows}
           columns={COLUMNS}
           keyOf={keyOfEnded}
@@ -124,13 +128,6 @@ export function History() {
       <Pager shown={rows.length} next={value?.next} noun="end" isLoading={isStale && !problem} />
     </>
   );
-}
-
-/** An instant as the server reads it; what cannot be read is left for the server to refuse by name. */
-function instant(text: string | undefined): string | undefined {
-  if (text === undefined) return undefined;
-  const at = new Date(text);
-  return Number.isNaN(at.getTime()) ? text : at.toISOString();
 }
 
 function HistoryFilters() {

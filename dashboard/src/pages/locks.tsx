@@ -8,13 +8,15 @@ import { isOperateOffered } from '../data/permission';
 import { bucket, change, go, linkTo, linkToName, place } from '../data/place';
 import type { Entry, Page } from '../data/types';
 import { count } from '../logic/causes';
+import { plain } from '../logic/names';
+import { bucketOption } from '../logic/shell';
 import { readDuration } from '../logic/times';
 import { changed, type Params } from '../logic/url';
 import { askToBreak } from '../parts/break';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters';
 import { Empty, KindAndMode, StateMark } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
-import { Notice } from '../parts/notice';
+import { Notice, Recovery } from '../parts/notice';
 import { Pager } from '../parts/pager';
 import { type Column, Table } from '../parts/table';
 import { Ago, Until } from '../parts/time';
@@ -22,11 +24,12 @@ import { Ago, Until } from '../parts/time';
 /** As many entries come with one call. */
 const LIMIT = 500;
 
-/** Tells an entry from all others of a page. */
-export const keyOf = ({ name, kind, state, fencingToken, place, clientId, since }: Entry): string =>
-  JSON.stringify(
-    fencingToken === null ? [name, kind, state, clientId, since, place] : [kind, fencingToken, name, clientId],
-  );
+/**
+ * Tells an entry from others of a page, also once it has moved on in its queue: requests alone that one
+ * client made at once are the same.
+ */
+export const keyOf = ({ name, kind, state, fencingToken, clientId, since }: Entry): string =>
+  JSON.stringify(fencingToken === null ? [name, kind, state, clientId, since] : [kind, fencingToken, name, clientId]);
 
 /** The question that the filters of the address ask. */
 function queryOf({ name, prefix, client, owner, token, kind, state, older, sort, cursor }: Params): Query {
@@ -114,8 +117,9 @@ export function Locks() {
       <Presets params={params} />
       <LockFilters />
       <Notice problem={problem} />
+      <Recovery ms={value?.recoveringMs} />
       {value && rows.length === 0 && !value.next && !isStale ? (
-        <NoLocks params={params} />
+        <NoLocks params={params} isRecovering={Boolean(value.recoveringMs)} />
       ) : (
         <LockTable rows={rows} isStale={isStale} />
       )}
@@ -170,7 +174,9 @@ function LockFilters() {
         name="older"
         label="Older than"
         placeholder="90s, 5min, 2h"
-        check={(text) => readDuration(text) !== undefined}
+        fault={(text) =>
+          readDuration(text) === undefined ? 'A number and a unit: 500ms, 90s, 5min, 2h, 1d' : undefined
+        }
       />
     </Filters>
   );
@@ -230,6 +236,7 @@ export function LockTable({
         rows={rows}
         columns={columns}
         keyOf={keyOf}
+        nameOf={({ name, clientId }) => `${plain(name)} of ${plain(clientId)}`}
         isStale={isStale}
         sort={place.value.params.sort ?? 'name'}
         least="60rem"
@@ -245,10 +252,16 @@ export function LockTable({
   );
 }
 
-function NoLocks({ params }: { params: Params }) {
-  if (Object.keys(params).length > 0) return <Empty title="Nothing matches these filters." />;
+function NoLocks({ params, isRecovering }: { params: Params; isRecovering: boolean }) {
+  const isFiltered = Object.keys(params).length > 0;
+  if (isRecovering)
+    return <Empty title={isFiltered ? 'Nothing known matches these filters.' : 'No lock is known yet.'} />;
+  if (isFiltered) return <Empty title="Nothing matches these filters." />;
   return (
-    <Empty title="Nothing is held, and nothing waits." command={'lockhouse run report -- sleep 60'}>
+    <Empty
+      title="Nothing is held, and nothing waits."
+      command={`lockhouse run${bucketOption(bucket.value)} report -- sleep 60`}
+    >
       This command holds a lock for a minute. In a second terminal, the same command waits for the first.
     </Empty>
   );

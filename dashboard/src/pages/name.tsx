@@ -1,26 +1,32 @@
 import { useSignal } from '@preact/signals';
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { call, inBucket } from '../data/api';
 import { holdOf } from '../data/breaking';
 import { useEvents } from '../data/events';
-import { now, POLL_MS, usePolled } from '../data/live';
+import { POLL_MS, usePolled } from '../data/live';
 import { type EntriesOfName, loadName } from '../data/one-name';
 import { isOperateOffered } from '../data/permission';
 import { bucket, linkTo, place } from '../data/place';
 import type { Ended, Entry, LockEvent, Page } from '../data/types';
 import { atLeast, count, sayQueue } from '../logic/causes';
+import { plainLines } from '../logic/names';
+import { bucketOption } from '../logic/shell';
 import { type Bar, bars, withEvent } from '../logic/timeline';
 import { askToBreak, BreakButton } from '../parts/break';
 import { Empty, EndMark, KindMark, ModeMark } from '../parts/marks';
 import { Name, Text } from '../parts/name';
-import { Notice } from '../parts/notice';
+import { Notice, Recovery } from '../parts/notice';
 import { Ago, Between, Until } from '../parts/time';
 import { Timeline } from '../parts/timeline';
 import { keyOfEnded } from './history';
 import { keyOf, Who } from './locks';
 
+const NONE: Ended[] = [];
 const ENDED = 100;
 const WAITS = 200;
+
+/** So many holders and requests are listed. */
+const LISTED = 100;
 
 /** Everything of one name. */
 export function NamePage() {
@@ -51,8 +57,8 @@ function OneName({ name }: { name: string }) {
     happened.value += 1;
   });
   const known = value ?? NOTHING;
-  const entries = [...known.holders, ...known.queue];
-  const past = ended.value?.entries ?? [];
+  const past = ended.value?.entries ?? NONE;
+  const drawn = useMemo(() => bars([...known.holders, ...known.queue], past, waits), [known, past, waits]);
   // A page of the history may be empty while there are older ones.
   const hasNoPast = ended.value !== undefined && past.length === 0 && !ended.value.next;
   return (
@@ -64,32 +70,35 @@ function OneName({ name }: { name: string }) {
         <Name name={name} />
       </h1>
       <Notice problem={problem} />
+      <Recovery ms={value?.recoveringMs} />
       {value ? <Summary of={value} /> : null}
-      {value && entries.length === 0 && hasNoPast ? <Free name={name} /> : null}
+      {value && known.holders.length + known.queue.length === 0 && hasNoPast && value.recoveringMs === 0 ? (
+        <Free name={name} />
+      ) : null}
       <div class={isStale && value ? 'columns stale' : 'columns'}>
-        <Holders holders={known.holders} hasMore={known.hasMoreHolders} />
-        <Queue queue={known.queue} hasMore={known.hasMoreQueue} />
+        <Holders name={name} holders={known.holders} hasMore={known.hasMoreHolders} />
+        <Queue name={name} queue={known.queue} hasMore={known.hasMoreQueue} />
       </div>
       <section class="card" aria-labelledby="timeline-title">
         <h2 id="timeline-title">Holds and waits over time</h2>
-        <Timeline bars={bars(entries, past, waits)} now={now.value} />
+        <Timeline bars={drawn} />
       </section>
       <Past past={past} ended={ended.problem} name={name} hasNone={hasNoPast} hasMore={Boolean(ended.value?.next)} />
     </>
   );
 }
 
-const NOTHING: EntriesOfName = { holders: [], hasMoreHolders: false, queue: [], hasMoreQueue: false };
+const NOTHING: EntriesOfName = {
+  holders: [],
+  hasMoreHolders: false,
+  queue: [],
+  hasMoreQueue: false,
+  recoveringMs: 0,
+};
 
-function Summary({ of: { holders, hasMoreHolders, queue, hasMoreQueue } }: { of: EntriesOfName }) {
+function Summary({ of: { holders, hasMoreHolders, queue, hasMoreQueue, recoveringMs } }: { of: EntriesOfName }) {
   const [first] = holders;
-  if (!first) {
-    return (
-      <p class="lead">
-        {queue.length === 0 ? 'Free: nothing holds it, and nothing waits.' : 'Nothing holds it at this moment.'}
-      </p>
-    );
-  }
+  if (!first) return <p class="lead">{sayFree(queue.length, recoveringMs > 0)}</p>;
   const how = first.state === 'assigned' ? 'Assigned to' : first.mode === 'shared' ? 'Shared by' : 'Held by';
   return (
     <p class="lead">
@@ -99,16 +108,24 @@ function Summary({ of: { holders, hasMoreHolders, queue, hasMoreQueue } }: { of:
   );
 }
 
+function sayFree(waiting: number, isRecovering: boolean): string {
+  if (isRecovering) return 'No holder is known yet.';
+  return waiting === 0 ? 'Free: nothing holds it, and nothing waits.' : 'Nothing holds it at this moment.';
+}
+
 function Free({ name }: { name: string }) {
   const word = /^[\w./:-]+$/.test(name) ? name : "'…'";
   return (
-    <Empty title="No lock of this name is known." command={`lockhouse run ${word} -- sleep 60`}>
+    <Empty
+      title="No lock of this name is known."
+      command={`lockhouse run${bucketOption(bucket.value)} ${word} -- sleep 60`}
+    >
       This command holds it for a minute. Names are compared exactly, capitals and blanks included.
     </Empty>
   );
 }
 
-function Holders({ holders, hasMore }: { holders: Entry[]; hasMore: boolean }) {
+function Holders({ name, holders, hasMore }: { name: string; holders: Entry[]; hasMore: boolean }) {
   const targets = holders.flatMap(holdOf);
   return (
     <section class="card" aria-labelledby="holders-title">
@@ -124,7 +141,7 @@ function Holders({ holders, hasMore }: { holders: Entry[]; hasMore: boolean }) {
       </header>
       {holders.length === 0 ? <p class="soft">none</p> : null}
       <ul class="holds">
-        {holders.map((it) => (
+        {holders.slice(0, LISTED).map((it) => (
           <li key={keyOf(it)} class={`holder kind-${it.kind}`}>
             <div class="hold-main">
               <strong>
@@ -141,16 +158,27 @@ function Holders({ holders, hasMore }: { holders: Entry[]; hasMore: boolean }) {
                 </>
               ) : null}
             </div>
-            {it.metadata === null ? null : <pre class="metadata">{it.metadata}</pre>}
+            {it.metadata === null ? null : <pre class="metadata">{plainLines(it.metadata)}</pre>}
             <BreakButton entry={it} />
           </li>
         ))}
       </ul>
+      <More of={holders} hasMore={hasMore} to={linkTo('locks', { name, state: 'held' })} />
     </section>
   );
 }
 
-function Queue({ queue, hasMore }: { queue: Entry[]; hasMore: boolean }) {
+/** How many more there are than are listed, and the way to them. */
+function More({ of, hasMore, to }: { of: Entry[]; hasMore: boolean; to: string }) {
+  if (of.length <= LISTED) return null;
+  return (
+    <p class="more">
+      <a href={to}>{atLeast(of.length - LISTED, hasMore)} more</a>
+    </p>
+  );
+}
+
+function Queue({ name, queue, hasMore }: { name: string; queue: Entry[]; hasMore: boolean }) {
   return (
     <section class="card" aria-labelledby="queue-title">
       <header>
@@ -160,8 +188,8 @@ function Queue({ queue, hasMore }: { queue: Entry[]; hasMore: boolean }) {
       </header>
       {queue.length === 0 ? <p class="soft">none waits</p> : null}
       <ol class="queue" tabIndex={queue.length > 8 ? 0 : undefined} aria-label="In the order of grant">
-        {queue.map((it) => (
-          <li key={keyOf(it)}>
+        {queue.slice(0, LISTED).map((it) => (
+          <li key={`${it.place} ${keyOf(it)}`}>
             <span class="queue-place">{it.place}</span>
             <Who entry={it} />
             <ModeMark mode={it.mode} />
@@ -171,6 +199,7 @@ function Queue({ queue, hasMore }: { queue: Entry[]; hasMore: boolean }) {
           </li>
         ))}
       </ol>
+      <More of={queue} hasMore={hasMore} to={linkTo('locks', { name, state: 'pending' })} />
     </section>
   );
 }

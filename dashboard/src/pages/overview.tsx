@@ -1,10 +1,11 @@
 import type { ComponentChildren } from 'preact';
 import { now } from '../data/live';
 import { overview, overviewProblem, samples } from '../data/overview';
-import { linkTo, linkToName } from '../data/place';
+import { bucket, linkTo, linkToName } from '../data/place';
 import type { Durations, Entry, Overview } from '../data/types';
 import { count, type EndFilter, endsOfLoss, rate, words } from '../logic/causes';
 import { rates, sum } from '../logic/rates';
+import { bucketOption } from '../logic/shell';
 import { duration, exact } from '../logic/times';
 import type { Params } from '../logic/url';
 import { Chart } from '../parts/chart';
@@ -32,7 +33,10 @@ export function OverviewPage() {
       <Notice problem={overviewProblem.value} />
       <Figures it={it} />
       {isIdle ? (
-        <Empty title="Nothing is held, and nothing waits." command={'lockhouse run report -- sleep 60'}>
+        <Empty
+          title="Nothing is held, and nothing waits."
+          command={`lockhouse run${bucketOption(bucket.value)} report -- sleep 60`}
+        >
           This command holds a lock for a minute; in a second terminal, it waits. Without a terminal, open{' '}
           <a href={linkTo('try')}>Try it</a> in two tabs.
         </Empty>
@@ -51,8 +55,19 @@ function Ends({ totals }: { totals: NonNullable<Overview['totals']> }) {
   const { refused, lost, since } = totals;
   return (
     <>
-      <Causes title="Refused" what="refused requests" counts={refused} since={since} filters={{ end: 'refused' }} />
-      <Causes title="Lost" what="lost holds" counts={lost} since={since} filters={{}} endsOf={endsOfLoss} isLoss />
+      <Causes
+        title="Refused"
+        what="refused requests"
+        counts={refused}
+        since={since}
+        endsOf={() => [{ end: 'refused' }]}
+      >
+        The history has them without their causes: each leads to what it still has of all.
+      </Causes>
+      <Causes title="Lost" what="lost holds" counts={lost} since={since} endsOf={endsOfLoss} isLoss>
+        Each leads to what the <a href={linkTo('history', { from: since })}>history</a> still has of it
+        {lost.lease ? '; with the holds of silent clients (lease) it has their waits' : ''}.
+      </Causes>
     </>
   );
 }
@@ -129,6 +144,7 @@ function Charts() {
   const seen = samples.value;
   const times = seen.map((sample) => sample.at / 1000);
   const changes = rates(seen);
+  const locks = (filters: Params) => linkTo('locks', filters);
   return (
     <div class="columns charts">
       <section class="card">
@@ -138,8 +154,18 @@ function Charts() {
           format={count}
           isCount
           series={[
-            { label: 'held', colour: '--blue', values: seen.map((sample) => sample.held) },
-            { label: 'waiting', colour: '--amber-fill', values: seen.map((sample) => sample.waiting) },
+            {
+              label: 'held',
+              colour: '--blue',
+              values: seen.map((sample) => sample.held),
+              to: locks({ state: 'held' }),
+            },
+            {
+              label: 'waiting',
+              colour: '--amber-fill',
+              values: seen.map((sample) => sample.waiting),
+              to: locks({ state: 'pending' }),
+            },
           ]}
         />
       </section>
@@ -149,9 +175,19 @@ function Charts() {
           times={times}
           format={rate}
           series={[
-            { label: 'granted', colour: '--green-fill', values: changes.map((it) => it.granted) },
-            { label: 'refused', colour: '--amber-fill', values: changes.map((it) => it.refused) },
-            { label: 'lost', colour: '--red', values: changes.map((it) => it.lost) },
+            {
+              label: 'granted',
+              colour: '--green-fill',
+              values: changes.map((it) => it.granted),
+              to: locks({ state: 'held' }),
+            },
+            {
+              label: 'refused',
+              colour: '--amber-fill',
+              values: changes.map((it) => it.refused),
+              to: linkTo('history', { end: 'refused' }),
+            },
+            { label: 'lost', colour: '--red', values: changes.map((it) => it.lost), to: linkTo('history') },
           ]}
         />
       </section>
@@ -227,11 +263,12 @@ function Times({ it }: { it: Overview }) {
       </section>
     );
   }
-  const rows: [string, Durations][] = [
-    ['Waits', it.waits],
-    ['Holds: Web Lock', it.holds.web],
-    ['Holds: offline lock', it.holds.offline],
-    ['Holds: claim', it.holds.claim],
+  const { waits, holds, totals } = it;
+  const rows: [string, Durations, string][] = [
+    ['Waits', waits, linkTo('locks', { state: 'pending', sort: 'age' })],
+    ...(['web', 'offline', 'claim'] as const).map((kind): [string, Durations, string] => {
+      return [`Holds: ${words(kind)}`, holds[kind], linkTo('history', { kind, from: totals.since })];
+    }),
   ];
   return (
     <section class="card" aria-labelledby="times-title">
@@ -253,10 +290,12 @@ function Times({ it }: { it: Overview }) {
           </tr>
         </thead>
         <tbody>
-          {rows.map(([title, of]) => (
+          {rows.map(([title, of, to]) => (
             <tr key={title}>
               <td>
-                {title} <span class="soft">{count(of.count)}</span>
+                <a href={to}>
+                  {title} <span class="soft">{count(of.count)}</span>
+                </a>
               </td>
               <td>
                 <Spread of={of} />
@@ -272,8 +311,8 @@ function Times({ it }: { it: Overview }) {
       </table>
       <p class="soft">
         Half, 90 % and 99 % took no longer than this, since{' '}
-        <span title={exact(it.totals.since)}>the server began with the bucket</span>. What has ended is in the{' '}
-        <a href={linkTo('history')}>history</a>.
+        <span title={exact(totals.since)}>the server began with the bucket</span>. Holds lead to what the history still
+        has of them, and waits to the requests that wait now.
       </p>
     </section>
   );
@@ -302,14 +341,14 @@ interface CausesProps {
   what: string;
   counts: Readonly<Record<string, number>>;
   since: string;
-  /** What of the history is of this sort, and perhaps more. */
-  filters: Params;
-  /** What of the history is of a cause, and nothing else. */
-  endsOf?: (cause: string) => readonly EndFilter[];
+  /** What of the history is of a cause, or is nearest to that. */
+  endsOf: (cause: string) => readonly EndFilter[];
   isLoss?: boolean;
+  /** What the history has of them, in words. */
+  children: ComponentChildren;
 }
 
-function Causes({ title, what, counts, since, filters, endsOf = () => [], isLoss = false }: CausesProps) {
+function Causes({ title, what, counts, since, endsOf, isLoss = false, children }: CausesProps) {
   const rows = Object.entries(counts).filter(([, many]) => many > 0);
   const most = Math.max(1, ...rows.map(([, many]) => many));
   return (
@@ -340,9 +379,7 @@ function Causes({ title, what, counts, since, filters, endsOf = () => [], isLoss
                 ))}
             </tbody>
           </table>
-          <p class="soft">
-            What is kept of them is in the <a href={linkTo('history', { ...filters, from: since })}>history</a>.
-          </p>
+          <p class="soft">{children}</p>
         </>
       )}
     </section>

@@ -3,6 +3,9 @@ import { usePolled } from '../data/live';
 import { bucket, change, linkTo, place } from '../data/place';
 import type { Entry, Owner, Page } from '../data/types';
 import { count } from '../logic/causes';
+import { plainLines } from '../logic/names';
+import { bucketOption } from '../logic/shell';
+import { changed } from '../logic/url';
 import { BreakButton } from '../parts/break';
 import { Filters, TextFilter } from '../parts/filters';
 import { Empty, ModeMark } from '../parts/marks';
@@ -61,6 +64,7 @@ export function Owners() {
     call<{ owners: Owner[]; next: string | null }>('GET', inBucket(bucket.value, 'owners'), query, undefined, signal),
   );
   const rows = value?.owners ?? [];
+  const option = bucketOption(bucket.value);
   return (
     <>
       <h1>Owners</h1>
@@ -74,7 +78,10 @@ export function Owners() {
       </Filters>
       <Notice problem={problem} />
       {value && rows.length === 0 && !value.next && !isStale ? (
-        <Empty title="No owner is there." command={'export $(lockhouse owner open Anna)\nlockhouse lock customer/42'}>
+        <Empty
+          title="No owner is there."
+          command={`export $(lockhouse owner open${option} Anna)\nlockhouse lock${option} customer/42`}
+        >
           The first command opens an owner, and the second one locks a record for it.
         </Empty>
       ) : (
@@ -103,11 +110,11 @@ function OwnerDetail({ id, known }: { id: string; known: Owner | undefined }) {
         <h2 id="owner-title">
           {known ? <Text text={known.label} /> : 'Owner'} <span class="soft">owner {id}</span>
         </h2>
-        <a class="button quiet" href={linkTo('owners')}>
+        <a class="button quiet" href={linkTo('owners', changed(place.value.params, { owner: undefined }))}>
           Close
         </a>
       </header>
-      {known?.metadata ? <pre class="metadata">{known.metadata}</pre> : null}
+      {known?.metadata ? <pre class="metadata">{plainLines(known.metadata)}</pre> : null}
       <Notice problem={problem} />
       {value && locks.length === 0 ? (
         <p class="soft">

@@ -3,6 +3,7 @@ import { usePolled } from '../data/live';
 import { bucket, linkTo, place } from '../data/place';
 import type { Session } from '../data/types';
 import { count } from '../logic/causes';
+import { bucketOption } from '../logic/shell';
 import { Empty } from '../parts/marks';
 import { Text } from '../parts/name';
 import { Notice } from '../parts/notice';
@@ -98,7 +99,10 @@ export function Sessions() {
       </p>
       <Notice problem={problem} />
       {value && rows.length === 0 && !value.next && !isStale ? (
-        <Empty title="No client is connected to this bucket." command={'lockhouse run report -- sleep 60'}>
+        <Empty
+          title="No client is connected to this bucket."
+          command={`lockhouse run${bucketOption(bucket.value)} report -- sleep 60`}
+        >
           This command connects and holds a lock for a minute.
         </Empty>
       ) : problem?.status === 403 ? null : (

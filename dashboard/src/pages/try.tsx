@@ -5,6 +5,7 @@ import { access, call, inBucket, presentKey } from '../data/api';
 import { usePolled } from '../data/live';
 import { bucket, linkToName } from '../data/place';
 import type { Entry, Page } from '../data/types';
+import { bucketOption } from '../logic/shell';
 import { DEFAULT_BUCKET, writeSearch } from '../logic/url';
 import { ModeMark } from '../parts/marks';
 import { Name, Text } from '../parts/name';
@@ -112,8 +113,10 @@ export function TryPage() {
       <Notice problem={problem} />
       <p class="soft">
         The buttons call <code>locks.request(name, options, callback)</code>, as in the Web Locks API. In a terminal,{' '}
-        <code>lockhouse run {/^[\w./:-]+$/.test(name) ? name : "'…'"} -- sleep 10</code> waits in the same queue.{' '}
-        <a href={linkToName(name)}>All of this name</a>
+        <code>
+          lockhouse run{bucketOption(bucket.value)} {/^[\w./:-]+$/.test(name) ? name : "'…'"} -- sleep 10
+        </code>{' '}
+        waits in the same queue. <a href={linkToName(name)}>All of this name</a>
       </p>
     </div>
   );

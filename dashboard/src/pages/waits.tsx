@@ -6,6 +6,7 @@ import type { WaitEdge, WaitNode, Waits } from '../data/types';
 import { distinct, folded, keyOf, reduced, steps } from '../logic/graph';
 import { layout, type Spot } from '../logic/layers';
 import { plain } from '../logic/names';
+import { bucketOption } from '../logic/shell';
 import { duration } from '../logic/times';
 import { Empty, KindMark, ModeMark } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
@@ -33,19 +34,27 @@ export function WaitsPage() {
           value.edges.map(({ from, to, name }) => [from, to, name]),
         ]);
   const drawing = useMemo(() => (value ? draw(value, isCyclesOnly) : undefined), [shape]);
+  // A command within `run` is in the same bucket.
+  const option = bucketOption(bucket.value);
+  const present = new Map(distinct(value?.edges ?? []).map((edge) => [keyOf(edge), edge]));
   const labels = new Map((value?.nodes ?? []).map((node) => [node.id, node.clientId]));
   return (
     <>
       <h1>Waits: who waits for whom</h1>
       <p class="lead">
-        Each arrow leads from a request to what it waits for. Requests on a cycle wait for each other for ever: of each
-        group that does, one cycle is red.
+        Each arrow leads from a request to what it waits for. Clients on a cycle wait for each other, and may do so for
+        ever: of each group that does, one cycle is red.
       </p>
       <Notice problem={problem} />
       {value && value.edges.length === 0 ? (
         <Empty
           title="Nothing waits."
-          command={`lockhouse run a -- sh -c 'sleep 4; lockhouse run b -- echo both'\nlockhouse run b -- sh -c 'sleep 4; lockhouse run a -- echo both'`}
+          command={['ab', 'ba']
+            .map(
+              ([first, then]) =>
+                `lockhouse run${option} ${first} -- sh -c 'sleep 4; lockhouse run ${then} -- echo both'`,
+            )
+            .join('\n')}
         >
           Start these two commands within four seconds, each in a terminal of its own. Then each waits for the other,
           and this page shows both in red.
@@ -78,9 +87,9 @@ export function WaitsPage() {
           {drawing.nodes.length === 0 ? (
             <p class="soft">No request waits in a cycle.</p>
           ) : (
-            <Picture drawing={drawing} />
+            <Picture drawing={drawing} present={present} />
           )}
-          <EdgeList labels={labels} drawing={drawing} />
+          <EdgeList labels={labels} drawing={drawing} present={present} />
         </div>
       ) : null}
       {!value && !problem ? <p class="loading">Loading…</p> : null}
@@ -88,12 +97,24 @@ export function WaitsPage() {
   );
 }
 
+/** What stays of an edge while the graph has the same shape; the mode and the time are of the present answer. */
+interface Arrow {
+  from: string;
+  to: string;
+  name: string;
+  /** The key of the edge of the answer; an arrow to or from a folded line has ends of its own. */
+  key: string;
+}
+
+/** The edges of the present answer, by their keys. */
+type Present = ReadonlyMap<string, WaitEdge>;
+
 interface Drawing {
   nodes: { node: WaitNode; spot: Spot; isCyclic: boolean }[];
-  edges: { edge: WaitEdge; path: string; label: { x: number; y: number }; isCyclic: boolean }[];
+  edges: { edge: Arrow; path: string; label: { x: number; y: number }; isCyclic: boolean }[];
   /** The edges that are told in words, those of cycles first. */
-  words: WaitEdge[];
-  cyclic: ReadonlySet<WaitEdge>;
+  words: Arrow[];
+  cyclic: ReadonlySet<Arrow>;
   /** How many edges there are, without those that say the same. */
   all: number;
   width: number;
@@ -102,8 +123,11 @@ interface Drawing {
 
 function draw({ nodes, edges: all, cycles }: Waits, isCyclesOnly: boolean): Drawing {
   const ofCycles = new Set(steps(cycles, all).flatMap((cycle) => cycle.flatMap((edge) => (edge ? [keyOf(edge)] : []))));
-  const edges = distinct(all);
-  const onCycle = new Set(edges.filter((edge) => ofCycles.has(keyOf(edge))));
+  const edges = distinct(all).map((edge): Arrow => {
+    const { from, to, name } = edge;
+    return { from, to, name, key: keyOf(edge) };
+  });
+  const onCycle = new Set(edges.filter((edge) => ofCycles.has(edge.key)));
   const told = isCyclesOnly ? edges.filter((edge) => onCycle.has(edge)) : reduced(edges, onCycle);
   const { edges: shown, hidden } = folded(told, onCycle);
   const used = new Set(shown.flatMap(({ from, to }) => [from, to]));
@@ -164,7 +188,7 @@ function short(text: string, most: number): string {
   return shown.length > most ? `${shown.slice(0, most - 1)}…` : shown;
 }
 
-function Picture({ drawing }: { drawing: Drawing }) {
+function Picture({ drawing, present }: { drawing: Drawing; present: Present }) {
   const [near, setNear] = useState<string | undefined>();
   const isNear = ({ edge }: Drawing['edges'][number]) => near === undefined || edge.from === near || edge.to === near;
   const { width, height } = drawing;
@@ -203,7 +227,7 @@ function Picture({ drawing }: { drawing: Drawing }) {
             <path d={it.path} marker-end={`url(#arrow-${it.isCyclic ? 'cyclic' : 'plain'})`} />
             <text x={it.label.x} y={it.label.y}>
               {short(it.edge.name, 14)}
-              <title>{`${plain(it.edge.name)}: waits for ${duration(it.edge.sinceMs)}`}</title>
+              <title>{`${plain(it.edge.name)}: waits for ${length(it.edge, present)}`}</title>
             </text>
           </g>
         ))}
@@ -258,10 +282,13 @@ function Cycles({
   return (
     <div class="notice cycles" role="alert">
       <strong>
-        {cycles.length === 1 ? 'One cycle' : `${cycles.length} cycles`}: none of these goes on by itself. Break one
-        hold, or end one of the programs.
+        {cycles.length === 1 ? 'One cycle' : `${cycles.length} cycles`}: these clients may wait for ever, unless one of
+        them holds and asks in tasks of their own.
       </strong>
-      <span>Each name leads to its page: Break is there, beside the hold.</span>
+      <span>
+        If they hang, break one hold, or end one of the programs. Each name leads to its page: Break is there, beside
+        the hold.
+      </span>
       <ol>
         {cycles.map((cycle, at) => (
           <li key={JSON.stringify([cycle, names[at]])}>
@@ -287,7 +314,11 @@ const LISTED = 100;
 /** The kind that the first letter of an id says. */
 const kindOf = (id: string) => (id.startsWith('o:') ? 'offline' : id.startsWith('c:') ? 'claim' : 'web');
 
-function EdgeList({ labels, drawing }: { labels: ReadonlyMap<string, string>; drawing: Drawing }) {
+/** For how long an arrow has been there. */
+const length = ({ key }: Arrow, present: Present): string => duration(present.get(key)?.sinceMs ?? Number.NaN);
+
+function EdgeList(props: { labels: ReadonlyMap<string, string>; drawing: Drawing; present: Present }) {
+  const { labels, drawing, present } = props;
   const shown = drawing.words.slice(0, LISTED);
   return (
     <section class="card" aria-labelledby="edges-title">
@@ -314,7 +345,8 @@ function EdgeList({ labels, drawing }: { labels: ReadonlyMap<string, string>; dr
           {shown.map((edge) => (
             <tr key={`${edge.from} ${edge.to} ${edge.name}`} class={drawing.cyclic.has(edge) ? 'cyclic' : undefined}>
               <td>
-                <Text text={labels.get(edge.from) ?? edge.from} /> <ModeMark mode={edge.mode} />
+                <Text text={labels.get(edge.from) ?? edge.from} />{' '}
+                <ModeMark mode={present.get(edge.key)?.mode ?? null} />
               </td>
               <td>
                 <Text text={labels.get(edge.to) ?? edge.to} /> <KindMark kind={kindOf(edge.to)} />
@@ -322,7 +354,7 @@ function EdgeList({ labels, drawing }: { labels: ReadonlyMap<string, string>; dr
               <td>
                 <NameLink name={edge.name} />
               </td>
-              <td class="number">{duration(edge.sinceMs)}</td>
+              <td class="number">{length(edge, present)}</td>
             </tr>
           ))}
         </tbody>

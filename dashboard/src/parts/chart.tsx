@@ -9,6 +9,8 @@ export interface Series {
   /** A custom property with its colour. */
   colour: string;
   values: (number | null)[];
+  /** The address of what it counts, or of what is nearest to that. */
+  to?: string;
 }
 
 const HEIGHT = 180;
@@ -63,7 +65,8 @@ export function Chart({
           {series.map((line) => (
             <li key={line.label}>
               <span class="swatch" style={{ background: `var(${line.colour})` }} />
-              {line.label} <b>{(({ value }) => (value === null ? '–' : format(value)))({ value: last(line) })}</b>
+              {line.to === undefined ? line.label : <a href={line.to}>{line.label}</a>}{' '}
+              <b>{(({ value }) => (value === null ? '–' : format(value)))({ value: last(line) })}</b>
             </li>
           ))}
         </ul>

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { change, linkTo, place } from '../data/place';
-import { localTime } from '../logic/times';
+import { instantOf, localTime } from '../logic/times';
 import { usePhone } from './phone';
 
 /** Filters that stand side by side. */
@@ -34,38 +34,49 @@ export function TextFilter(props: {
   name: string;
   label: string;
   placeholder?: string;
-  check?: (text: string) => boolean;
+  /** What is wrong with a text, in words; nothing if it can be used. */
+  fault?: (text: string) => string | undefined;
   /** Whether an instant is meant, in local time. */
   isInstant?: boolean;
 }) {
-  const { name, label, placeholder, check, isInstant } = props;
+  const { name, label, placeholder, fault, isInstant } = props;
   const param = place.value.params[name] ?? '';
   const given = isInstant ? localTime(param) : param;
   const [text, setText] = useState(given);
-  const [isBad, setIsBad] = useState(false);
+  const [why, setWhy] = useState<string | undefined>();
   useEffect(() => setText(given), [given]);
+  const rule = `rule-of-${name}`;
   const apply = () => {
-    const bad = text !== '' && check !== undefined && !check(text);
-    setIsBad(bad);
-    if (!bad && text !== given) change({ ...first, [name]: text === '' ? undefined : text });
+    const found = text === '' ? undefined : fault?.(text);
+    setWhy(found);
+    if (found !== undefined || text === given) return;
+    change({ ...first, [name]: text === '' ? undefined : isInstant ? instantOf(text) : text });
   };
   return (
-    <label class={isInstant ? 'instant' : undefined}>
-      {label}
-      <input
-        type={(isInstant ? 'datetime-local' : 'text') as 'text'}
-        step={isInstant ? 1 : undefined}
-        name={name}
-        value={text}
-        placeholder={placeholder}
-        autocomplete="off"
-        spellcheck={false}
-        aria-invalid={isBad}
-        onInput={(event) => setText(event.currentTarget.value)}
-        onBlur={apply}
-        onKeyDown={(event) => event.key === 'Enter' && apply()}
-      />
-    </label>
+    <div class={isInstant ? 'instant' : undefined}>
+      <label>
+        {label}
+        <input
+          type={(isInstant ? 'datetime-local' : 'text') as 'text'}
+          step={isInstant ? 1 : undefined}
+          name={name}
+          value={text}
+          placeholder={placeholder}
+          autocomplete="off"
+          spellcheck={false}
+          aria-invalid={why !== undefined}
+          aria-describedby={why === undefined ? undefined : rule}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onBlur={apply}
+          onKeyDown={(event) => event.key === 'Enter' && apply()}
+        />
+      </label>
+      {why === undefined ? null : (
+        <small id={rule} class="rule" role="alert">
+          {why}
+        </small>
+      )}
+    </div>
   );
 }
 

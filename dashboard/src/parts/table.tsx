@@ -1,12 +1,14 @@
 import {
+  defaultRangeExtractor,
   elementScroll,
   observeElementOffset,
   observeElementRect,
+  type Range,
   type VirtualItem,
   Virtualizer,
 } from '@tanstack/virtual-core';
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import { usePhone } from './phone';
 
 /** A column of a table. */
@@ -29,6 +31,8 @@ export interface TableProps<T> {
   rows: readonly T[];
   columns: readonly Column<T>[];
   keyOf: (row: T) => string;
+  /** A row in a few words, for those who cannot see it; wanted where rows can be chosen. */
+  nameOf?: (row: T) => string;
   onOpen?: ((row: T) => void) | undefined;
   sort?: string;
   onSort?: (sort: string) => void;
@@ -41,6 +45,8 @@ export interface TableProps<T> {
   least?: string;
   /** In pixels, except on a phone. */
   rowHeight?: number;
+  /** The same on a phone. */
+  phoneHeight?: number;
 }
 
 const ROW = 44;
@@ -53,6 +59,7 @@ export function Table<T>(props: TableProps<T>) {
     rows,
     columns,
     keyOf,
+    nameOf = keyOf,
     onOpen,
     chosen,
     onChoose,
@@ -60,31 +67,26 @@ export function Table<T>(props: TableProps<T>) {
     isStale,
     least = '52rem',
     rowHeight = ROW,
+    phoneHeight = PHONE_ROW,
   } = props;
   const scroller = useRef<HTMLDivElement>(null);
-  const height = usePhone() ? PHONE_ROW : rowHeight;
-  const virtual = useVirtual(scroller, rows.length, height);
-  const [active, setActive] = useState(0);
-  const present = Math.min(active, Math.max(0, rows.length - 1));
+  const height = usePhone() ? phoneHeight : rowHeight;
+  const keys = useMemo(() => numbered(rows.map(keyOf)), [rows]);
+  const { present, setActive, focusLater } = useActive(scroller, keys);
+  const virtual = useVirtual(scroller, rows.length, height, present);
   const focusRow = (index: number) => {
-    setActive(index);
+    setActive(keys[index]);
     virtual.scrollToIndex(index);
-    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"]`)?.focus());
+    focusLater();
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (!(event.target instanceof HTMLElement) || !event.target.matches('[role=row]')) return;
+    // The target itself says which row it is, as rows may move under the focus.
+    const at = Number(event.target.dataset.index ?? Number.NaN);
     const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? height) / height) - 1);
-    const moves: Record<string, number> = {
-      ArrowDown: 1,
-      ArrowUp: -1,
-      PageDown: page,
-      PageUp: -page,
-      Home: -rows.length,
-      End: rows.length,
-    };
-    const move = moves[event.key];
-    const row = rows[present];
-    if (move !== undefined) focusRow(Math.min(rows.length - 1, Math.max(0, present + move)));
+    const move = moveOf(event.key, page, rows.length);
+    const row = rows[at];
+    if (move !== undefined) focusRow(Math.min(rows.length - 1, Math.max(0, at + move)));
     else if (event.key === 'Enter' && row && onOpen) onOpen(row);
     else if (event.key === ' ' && row && onChoose && canChoose(row)) onChoose(row);
     else return;
@@ -107,7 +109,7 @@ export function Table<T>(props: TableProps<T>) {
           {virtual.getVirtualItems().map((item) => {
             const row = rows[item.index];
             if (row === undefined) return null;
-            const key = keyOf(row);
+            const key = keys[item.index] ?? '';
             return (
               <Row
                 key={key}
@@ -116,9 +118,10 @@ export function Table<T>(props: TableProps<T>) {
                 height={height}
                 tracks={tracks}
                 columns={columns}
-                isChosen={chosen?.has(key)}
+                isChosen={chosen?.has(keyOf(row))}
                 isPresent={item.index === present}
-                onFocus={() => setActive(item.index)}
+                name={nameOf(row)}
+                onFocus={() => setActive(key)}
                 onOpen={onOpen}
                 onChoose={canChoose(row) ? onChoose : undefined}
               />
@@ -130,8 +133,60 @@ export function Table<T>(props: TableProps<T>) {
   );
 }
 
+/** The keys, those that have come before with a number. */
+function numbered(keys: readonly string[]): string[] {
+  const seen = new Map<string, number>();
+  return keys.map((key) => {
+    const before = seen.get(key) ?? 0;
+    seen.set(key, before + 1);
+    return before === 0 ? key : `${key} ${before}`;
+  });
+}
+
+/** By how many rows a key moves. */
+function moveOf(key: string, page: number, all: number): number | undefined {
+  const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -all, End: all };
+  return moves[key as keyof typeof moves];
+}
+
+/**
+ * The row that the keys are for: the same one wherever it moves, and once it has gone the one at its place.
+ * Focus that a change of the rows takes away is given back.
+ */
+function useActive(
+  scroller: { current: HTMLDivElement | null },
+  keys: readonly string[],
+): { present: number; setActive: (key: string | undefined) => void; focusLater: () => void } {
+  const [active, setActive] = useState<string | undefined>();
+  const places = useMemo(() => new Map(keys.map((key, index) => [key, index])), [keys]);
+  const place = useRef(0);
+  const isWanted = useRef(false);
+  const [, redraw] = useReducer((turn: number) => turn + 1, 0);
+  const known = active === undefined ? undefined : places.get(active);
+  const present = Math.max(0, known ?? Math.min(place.current, keys.length - 1));
+  place.current = present;
+  const inside = (element: Element | null) => (element && scroller.current?.contains(element) ? element : undefined);
+  const focusOn = (options: FocusOptions) =>
+    scroller.current?.querySelector<HTMLElement>(`[data-index="${present}"]`)?.focus(options);
+  const before = inside(document.activeElement);
+  useLayoutEffect(() => {
+    if (before && !inside(document.activeElement)) {
+      if (inside(before) && before instanceof HTMLElement) before.focus({ preventScroll: true });
+      else focusOn({ preventScroll: true });
+    }
+    if (isWanted.current) focusOn({});
+    isWanted.current = false;
+  });
+  const focusLater = () => {
+    isWanted.current = true;
+    redraw(undefined);
+  };
+  return { present, setActive, focusLater };
+}
+
 interface RowProps<T> {
   row: T;
+  name: string;
   item: VirtualItem;
   height: number;
   tracks: string;
@@ -145,7 +200,7 @@ interface RowProps<T> {
 }
 
 function Row<T>(props: RowProps<T>) {
-  const { row, item, height, tracks, columns, isChosen, isPresent, onFocus, onOpen, onChoose } = props;
+  const { row, name, item, height, tracks, columns, isChosen, isPresent, onFocus, onOpen, onChoose } = props;
   return (
     <div
       role="row"
@@ -155,7 +210,7 @@ function Row<T>(props: RowProps<T>) {
       aria-selected={isChosen}
       tabIndex={isPresent ? 0 : -1}
       style={{ transform: `translateY(${item.start}px)`, height: `${height}px`, gridTemplateColumns: tracks }}
-      onFocus={onFocus}
+      onFocusIn={onFocus}
       onDblClick={() => onOpen?.(row)}
     >
       {isChosen === undefined ? null : (
@@ -163,7 +218,7 @@ function Row<T>(props: RowProps<T>) {
           {onChoose ? (
             <input
               type="checkbox"
-              aria-label="Choose"
+              aria-label={`Choose ${name}`}
               tabIndex={-1}
               checked={isChosen}
               onChange={() => onChoose(row)}
@@ -240,6 +295,7 @@ function useVirtual(
   scroller: { current: HTMLDivElement | null },
   count: number,
   height: number,
+  present: number,
 ): Virtualizer<HTMLDivElement, Element> {
   const [, redraw] = useReducer((turn: number) => turn + 1, 0);
   const options = {
@@ -247,6 +303,8 @@ function useVirtual(
     getScrollElement: () => scroller.current,
     estimateSize: () => height,
     overscan: 8,
+    // The row that may have the focus is there, wherever the rows are scrolled to.
+    rangeExtractor: (range: Range) => [...new Set([...defaultRangeExtractor(range), present])].sort((a, b) => a - b),
     scrollToFn: elementScroll,
     observeElementRect,
     observeElementOffset,

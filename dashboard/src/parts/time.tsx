@@ -11,12 +11,12 @@ export function Ago({ at, suffix = '' }: { at: string; suffix?: string }) {
   );
 }
 
-/** How long it is until an instant. */
-export function Until({ at }: { at: string }) {
+/** How long it is until an instant; `suffix` comes behind what is left. */
+export function Until({ at, suffix = '' }: { at: string; suffix?: string }) {
   const left = Date.parse(at) - now.value;
   return (
     <time dateTime={at} title={exact(at)} class={left < 0 ? 'over' : undefined}>
-      {left < 0 ? 'over' : ticking(left)}
+      {left < 0 ? 'over' : `${ticking(left)}${suffix}`}
     </time>
   );
 }
@@ -24,18 +24,4 @@ export function Until({ at }: { at: string }) {
 /** From when to when, as a length. */
 export function Between({ from, to }: { from: string; to: string }) {
   return <span title={`${exact(from)} to ${exact(to)}`}>{duration(Date.parse(to) - Date.parse(from))}</span>;
-}
-
-/** A countdown with the part of the time that is left as a bar. */
-export function Countdown({ from, to }: { from: string; to: string }) {
-  const whole = Math.max(1, Date.parse(to) - Date.parse(from));
-  const left = Math.min(1, Math.max(0, (Date.parse(to) - now.value) / whole));
-  return (
-    <span class={left < 0.2 ? 'countdown soon' : 'countdown'}>
-      <span class="countdown-bar" aria-hidden="true">
-        <span style={{ width: `${100 * left}%` }} />
-      </span>
-      <Until at={to} />
-    </span>
-  );
 }

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { now as clock } from '../data/live';
 import { isForced } from '../logic/causes';
 import { type Bar, describe, extent, lanes } from '../logic/timeline';
 import { duration } from '../logic/times';
@@ -16,7 +17,8 @@ const LANES = 24;
 const TICKS = 5;
 
 /** Bars over time, a line for each party; the lists of the page say the same in words. */
-export function Timeline({ bars, now }: { bars: readonly Bar[]; now: number }) {
+export function Timeline({ bars }: { bars: readonly Bar[] }) {
+  const now = clock.value;
   const [chosen, setChosen] = useState<number | undefined>();
   const first = Math.min(now - 10_000, ...bars.map((bar) => bar.from));
   const fitting = WINDOWS.find(([, ms]) => ms > 0 && now - first <= ms)?.[1] ?? 0;
