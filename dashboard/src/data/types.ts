@@ -65,6 +65,8 @@ export interface Overview {
   longestWait: Entry | null;
   oldest: Entry | null;
   contended: { name: string; waiting: number; held: number; longestWaitMs: number }[];
+  /** For how long the server still waits for holders from before its restart, at most. */
+  recoveringMs?: number;
   /** `null`, as the two below, where the server counts nothing. */
   totals: {
     since: string;

@@ -11,7 +11,7 @@ import type { Params } from '../logic/url';
 import { Chart } from '../parts/chart';
 import { Empty } from '../parts/marks';
 import { Name, NameLink } from '../parts/name';
-import { Notice } from '../parts/notice';
+import { Notice, Recovery } from '../parts/notice';
 import { Ago } from '../parts/time';
 
 /** What is held and waits now, how that changes, and how long it takes. */
@@ -31,8 +31,9 @@ export function OverviewPage() {
     <>
       <h1>Overview</h1>
       <Notice problem={overviewProblem.value} />
+      <Recovery ms={it.recoveringMs} />
       <Figures it={it} />
-      {isIdle ? (
+      {isIdle && !it.recoveringMs ? (
         <Empty
           title="Nothing is held, and nothing waits."
           command={`lockhouse run${bucketOption(bucket.value)} report -- sleep 60`}

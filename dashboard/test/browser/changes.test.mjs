@@ -300,5 +300,8 @@ test('after a restart, pages say that holders from before are waited for', async
   await page.open('locks');
   await page.sees(line);
   await page.sees('No lock is known yet.');
+  await page.open('');
+  await page.sees(line);
+  assert.equal(await page.getByText('Nothing is held, and nothing waits.').count(), 0);
   assert.deepEqual(await violations(page), []);
 });

@@ -29,6 +29,9 @@ pub(super) struct Overview {
     pub(super) agents: u64,
     pub(super) longest_wait: Option<Entry>,
     pub(super) contended: Vec<Contended>,
+    /// For how long, at most, holders from before a restart are waited for; none of a server that does not say.
+    #[serde(default)]
+    pub(super) recovering_ms: u64,
     /// None from a server that counts nothing.
     pub(super) totals: Option<Totals>,
     pub(super) waits: Option<Times>,
@@ -60,14 +63,10 @@ pub(super) struct Times {
 
 /// A page of the list.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct Page {
     pub(super) entries: Vec<Entry>,
     /// The cursor of the next page.
     pub(super) next: Option<String>,
-    /// For how long, at most, holders from before a restart are waited for; none of a server that does not say.
-    #[serde(default)]
-    pub(super) recovering_ms: u64,
 }
 
 /// A lock, a request, a claim or an assignment.

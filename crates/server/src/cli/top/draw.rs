@@ -103,9 +103,8 @@ impl Scene {
 
     /// What is waited for.
     fn wanted(&self, view: &View, overview: &Overview) -> Line<'static> {
-        let recovers_for = view.look.as_ref().map_or(0, |look| look.page.recovering_ms);
-        if recovers_for > 0 {
-            let recovery = recovery(Duration::from_millis(recovers_for));
+        if overview.recovering_ms > 0 {
+            let recovery = recovery(Duration::from_millis(overview.recovering_ms));
             return Line::styled(recovery, self.palette.alarm);
         }
         let Some(longest) = &overview.longest_wait else { return Line::raw("no name is waited for") };

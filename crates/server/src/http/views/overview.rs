@@ -1,6 +1,7 @@
 //! `GET overview`: a bucket in a few figures.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use lockhouse::core::Discipline;
@@ -43,6 +44,9 @@ pub(crate) struct OverviewAnswer {
     /// The names for which most requests wait, the most first.
     #[schema(max_items = 10)]
     contended: Vec<ContendedAnswer>,
+    /// For how long, at most, the bucket still waits for holders from before a restart, whose locks are
+    /// missing until they are back; 0 if it does not.
+    recovering_ms: u64,
     /// What has happened; `null`, as `waits` and `holds`, where the server counts nothing
     /// (`metrics.enabled`).
     totals: Option<TotalsAnswer>,
@@ -56,7 +60,11 @@ pub(crate) struct OverviewAnswer {
 }
 
 impl OverviewAnswer {
-    fn new(it: Overview, sessions: usize, memory: Arc<MemoryReservation>) -> Self {
+    fn new(
+        it: Overview,
+        (sessions, recovers_for): (usize, Duration),
+        memory: Arc<MemoryReservation>,
+    ) -> Self {
         let totals = it.totals.as_ref();
         let contended = it.contended.into_iter().map(|it| ContendedAnswer {
             name: JsonName(it.name),
@@ -75,6 +83,7 @@ impl OverviewAnswer {
             longest_wait: it.longest_wait.map(Entry::from),
             oldest: it.oldest.map(Entry::from),
             contended: contended.collect(),
+            recovering_ms: recovers_for.as_millis() as u64,
             totals: totals.map(|(since, totals)| TotalsAnswer::new(At(*since), totals)),
             waits: totals.map(|(_, totals)| Durations::from(&totals.waits_ms)),
             holds: totals.map(|(_, totals)| OfEach::new(totals.holds_ms.each_ref().map(Durations::from))),
@@ -86,9 +95,11 @@ impl OverviewAnswer {
 async fn make(state: &AppState, bucket: &Bucket) -> ApiResult<OverviewAnswer> {
     let memory = reserve(state, bucket, OVERVIEW_BYTES)?;
     charge(state, bucket, price_of_query(bucket.len()));
+    // What comes back after this is in the figures, or was missing while this was said.
+    let recovers_for = bucket.recovers_for().unwrap_or_default();
     let overview = bucket.overview().await?;
     let sessions = state.sessions.len_of_bucket(bucket.key());
-    Ok(OverviewAnswer::new(overview, sessions, memory))
+    Ok(OverviewAnswer::new(overview, (sessions, recovers_for), memory))
 }
 
 /// Show a bucket in a few figures
