@@ -205,6 +205,12 @@ fn while_the_server_waits_for_holders_from_before_ls_says_that_locks_may_be_miss
         let rest = left.trim_start_matches(|c: char| c.is_ascii_digit());
         assert_eq!(rest, " s for holders from before: their locks may be missing\n");
     }
+    for arguments in [&["break", "n"][..], &["break", "n", "--token", "1"], &["break", "n", "--dry-run"]] {
+        let output = lockhouse(&server, arguments).output().unwrap();
+        assert_eq!(code(&output), 75, "{output:?}");
+        let said = stderr(&output);
+        assert!(said.contains("\"n\" is not held") && said.contains("their locks may be missing"), "{said}");
+    }
     let mut watch = lockhouse(&server, &["ls", "--watch", "--json"]).spawn().unwrap();
     let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("their locks may be missing"));

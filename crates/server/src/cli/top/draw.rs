@@ -12,7 +12,7 @@ use super::answers::{Counts, Entry, Overview};
 use super::palette::Palette;
 use super::view::{Away, Dialog, Filtered, View};
 use crate::cli::common::duration;
-use crate::cli::common::print::{recovery, visible};
+use crate::cli::common::print::visible;
 
 /// What does not change while `top` runs.
 #[derive(Debug)]
@@ -104,8 +104,9 @@ impl Scene {
     /// What is waited for.
     fn wanted(&self, view: &View, overview: &Overview) -> Line<'static> {
         if overview.recovering_ms > 0 {
-            let recovery = recovery(Duration::from_millis(overview.recovering_ms));
-            return Line::styled(recovery, self.palette.alarm);
+            let left = duration::whole_seconds(Duration::from_millis(overview.recovering_ms));
+            let line = format!("the server has restarted: for up to {left} locks from before may be missing");
+            return Line::styled(line, self.palette.alarm);
         }
         let Some(longest) = &overview.longest_wait else { return Line::raw("no name is waited for") };
         let age = view.age(longest).map(duration::age).unwrap_or_default();
@@ -335,6 +336,23 @@ mod tests {
                 terminal.draw(|frame| scene.draw(frame, &mut view)).unwrap();
                 assert!((1..=26).contains(&view.question.limit));
             }
+        }
+    }
+    #[test]
+    fn a_restart_whose_holders_may_be_missing_is_told() {
+        let (origin, bucket) = ("http://127.0.0.1:7420".to_owned(), "jobs".to_owned());
+        let (every, palette) = (Duration::from_secs(1), Palette::of_environment());
+        let scene = Scene { origin, bucket, every, palette };
+        let mut view = View::new(String::new());
+        let mut look = look(1, 1, &[], None);
+        for (recovering_ms, is_told) in [(8_200, true), (0, false)] {
+            look.overview.recovering_ms = recovering_ms;
+            view.see(&view.question.clone(), Ok(look.clone()));
+            let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+            terminal.draw(|frame| scene.draw(frame, &mut view)).unwrap();
+            let shown = terminal.backend().to_string();
+            let line = "the server has restarted: for up to 9 s locks from before may be missing";
+            assert_eq!(shown.contains(line), is_told, "{shown}");
         }
     }
 }
