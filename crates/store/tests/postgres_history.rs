@@ -58,16 +58,22 @@ impl Writer {
             let changes = [Change::Claimed(claim), ended];
             writes.extend(changes.map(|change| Write::Change { scope: Arc::clone(&scope), change }));
         }
-        for _ in 0..refusals {
-            let (kind, name, who) = (HistoryKind::Claim, NameBuf::new("seat").unwrap(), "Bob".into());
-            let refusal = RefusalRecord { kind, name, mode: None, who, owner: None, since: at, at, count: 2 };
-            writes.push(Write::Refused { scope: Arc::clone(&scope), refusal: Box::new(refusal) });
-        }
+        writes.extend((0..refusals).map(|_| refused(&scope, 2)));
+        self.commit(writes).await;
+    }
+
+    async fn commit(&mut self, writes: Vec<Write>) {
         let (slot, writer, first_seq) = (Slot::ONLY, WriterId(1), self.last_seq + 1);
         let batch = CommitBatch { slot, epoch: self.epoch, writer, first_seq, writes };
         self.last_seq = batch.last_seq();
         assert_eq!(self.store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
     }
+}
+
+fn refused(scope: &Arc<Scope>, count: u32) -> Write {
+    let (kind, name, who, at) = (HistoryKind::Claim, NameBuf::new("seat").unwrap(), "Bob".into(), now());
+    let refusal = RefusalRecord { kind, name, mode: None, who, owner: None, since: at, at, count };
+    Write::Refused { scope: Arc::clone(scope), refusal: Box::new(refusal) }
 }
 
 fn now() -> Instant {
@@ -99,6 +105,20 @@ async fn refusals_push_no_end_out_of_the_history_and_have_a_bound_of_their_own()
     let ends = rows(&looker, "why <> 'refused'").await;
     assert!((100..=1200).contains(&ends), "{ends}");
     assert!(rows(&looker, "why = 'refused'").await >= 10);
+}
+
+/// The column of the count ends earlier than the count does.
+#[tokio::test]
+async fn a_refusal_may_have_been_counted_as_often_as_can_be() {
+    let server = Server::start(&["synchronous_commit=local"]);
+    let mut writer = Writer::with(&server, HistoryBounds::DEFAULT).await;
+    let scope = Arc::new(Scope::new("t", "b"));
+    writer.commit([1, 1 << 31, u32::MAX].map(|count| refused(&scope, count)).into()).await;
+    let query =
+        HistoryQuery { scope: (*scope).clone(), before: None, limit: 9, filter: HistoryFilter::default() };
+    let page = writer.store.history(query).await.unwrap();
+    let counts: Vec<_> = page.entries.iter().map(|entry| entry.count).collect();
+    assert_eq!(counts, [i32::MAX as u32, i32::MAX as u32, 1]);
 }
 
 /// Ends that are too old, among them refusals, behind others of a time when the clock was wrong.
