@@ -43,80 +43,102 @@ pub struct MemoryStore {
 struct Memory {
     key: SecretKey,
     slots: BTreeMap<Slot, SlotState>,
-    history: VecDeque<(Arc<Scope>, HistoryEntry)>,
-    history_bytes: usize,
-    /// How many of the entries are refusals.
-    refusals: usize,
+    ends: Entries,
+    refusals: Entries,
     bounds: HistoryBounds,
     /// When entries were last looked for that are too old.
     looked: Option<Instant>,
     last_entry: u64,
 }
 
-/// The entries of the history take no more than so many bytes.
+/// Entries of the history, in order.
+#[derive(Debug, Default)]
+struct Entries {
+    list: VecDeque<(Arc<Scope>, HistoryEntry)>,
+    bytes: usize,
+}
+
+/// The entries of the history take no more than so many bytes, of which refusals may take a tenth from others.
 const HISTORY_BYTES: usize = 16 << 20;
 
 /// The time between two looks for entries that are too old.
 const AGE_CHECK: Duration = Duration::from_secs(60);
 
+impl Entries {
+    fn add(&mut self, scope: Arc<Scope>, entry: HistoryEntry) {
+        self.bytes += entry.bytes();
+        self.list.push_back((scope, entry));
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, entry)) = self.list.pop_front() {
+            self.bytes -= entry.bytes();
+        }
+    }
+
+    fn keep_newest(&mut self, count: u32) {
+        while self.list.len() > count as usize {
+            self.forget_oldest();
+        }
+    }
+
+    /// Wherever they are: a clock may have been wrong for a while.
+    fn forget_older(&mut self, oldest: lockhouse_core::Instant) {
+        self.list.retain(|(_, entry)| {
+            let is_old = entry.at < oldest;
+            if is_old {
+                self.bytes -= entry.bytes();
+            }
+            !is_old
+        });
+    }
+
+    /// Those below a number, the newest first.
+    fn below(&self, seq: u64) -> impl Iterator<Item = &(Arc<Scope>, HistoryEntry)> {
+        let count = self.list.partition_point(|(_, entry)| entry.seq < seq);
+        self.list.range(..count).rev()
+    }
+}
+
 impl Memory {
     fn commit(&mut self, batch: &CommitBatch) -> CommitOutcome {
-        let Self { slots, history, .. } = self;
+        let Self { slots, ends, refusals, last_entry, .. } = self;
         let Some(state) = slots.get_mut(&batch.slot) else { return CommitOutcome::Fenced };
-        let before = history.len();
-        let outcome = state.commit(batch, &mut |scope, entry| history.push_back((Arc::clone(scope), entry)));
-        for (_, entry) in self.history.range_mut(before..) {
-            self.last_entry += 1;
-            entry.seq = self.last_entry;
-            self.history_bytes += entry.bytes();
-            self.refusals += usize::from(entry.end == HistoryEnd::Refused);
-        }
+        let outcome = state.commit(batch, &mut |scope, entry| {
+            *last_entry += 1;
+            let of_its_kind = if entry.end == HistoryEnd::Refused { &mut *refusals } else { &mut *ends };
+            of_its_kind.add(Arc::clone(scope), HistoryEntry { seq: *last_entry, ..entry });
+        });
         self.prune();
         outcome
     }
 
     /// Refusals push nothing out but refusals.
     fn prune(&mut self) {
-        while self.refusals > self.bounds.refusals() as usize {
-            let first = self.history.iter().position(|(_, entry)| entry.end == HistoryEnd::Refused);
-            first.into_iter().for_each(|at| self.forget(at));
-        }
-        while self.history.len() - self.refusals > self.bounds.rows as usize
-            || self.history_bytes > HISTORY_BYTES
-        {
-            self.forget(0);
+        let Self { ends, refusals, bounds, .. } = self;
+        ends.keep_newest(bounds.rows);
+        refusals.keep_newest(bounds.refusals());
+        while ends.bytes + refusals.bytes > HISTORY_BYTES {
+            let of_one = if refusals.bytes > HISTORY_BYTES / 10 { &mut *refusals } else { &mut *ends };
+            of_one.forget_oldest();
         }
         let is_time_to_look = self.looked.is_none_or(|looked| looked.elapsed() >= AGE_CHECK);
         if is_time_to_look && let Some(oldest) = self.bounds.oldest(SystemTime::now()) {
             self.looked = Some(Instant::now());
-            self.forget_older(oldest);
-        }
-    }
-
-    /// Wherever they are: a clock may have been wrong for a while.
-    fn forget_older(&mut self, oldest: lockhouse_core::Instant) {
-        self.history.retain(|(_, entry)| {
-            let is_old = entry.at < oldest;
-            if is_old {
-                self.history_bytes -= entry.bytes();
-                self.refusals -= usize::from(entry.end == HistoryEnd::Refused);
-            }
-            !is_old
-        });
-    }
-
-    fn forget(&mut self, at: usize) {
-        if let Some((_, entry)) = self.history.remove(at) {
-            self.history_bytes -= entry.bytes();
-            self.refusals -= usize::from(entry.end == HistoryEnd::Refused);
+            [&mut self.ends, &mut self.refusals].into_iter().for_each(|of_one| of_one.forget_older(oldest));
         }
     }
 
     fn page(&self, query: &HistoryQuery) -> HistoryPage {
         let before = query.before.unwrap_or(u64::MAX);
-        let older = self.history.iter().rev().filter(|(_, entry)| entry.seq < before);
+        let [mut ends, mut refusals] = [&self.ends, &self.refusals].map(|it| it.below(before).peekable());
+        let newest_first = std::iter::from_fn(|| {
+            let is_refusal =
+                refusals.peek().map(|(_, entry)| entry.seq) > ends.peek().map(|(_, entry)| entry.seq);
+            if is_refusal { refusals.next() } else { ends.next() }
+        });
         let mut page = HistoryPage::default();
-        for (looked_at, (scope, entry)) in older.enumerate() {
+        for (looked_at, (scope, entry)) in newest_first.enumerate() {
             if page.entries.len() == query.limit || looked_at == HISTORY_ROWS_LOOKED_AT as usize {
                 page.next = Some(entry.seq + 1);
                 break;
@@ -193,9 +215,8 @@ impl MemoryStore {
             memory: Arc::new(Mutex::new(Memory {
                 key,
                 slots: BTreeMap::new(),
-                history: VecDeque::new(),
-                history_bytes: 0,
-                refusals: 0,
+                ends: Entries::default(),
+                refusals: Entries::default(),
                 bounds: HistoryBounds { rows: Self::HISTORY_ROWS, age: None },
                 looked: None,
                 last_entry: 0,
@@ -300,34 +321,85 @@ impl Store for MemoryStore {
 
 #[cfg(test)]
 mod tests {
-    use lockhouse_core::NameBuf;
+    use lockhouse_core::{Change, NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed};
 
     use super::*;
     use crate::{HistoryKind, RefusalRecord, Write};
 
+    /// Commits refusals at these instants, each with a name of so many units, and between them ends of owners.
+    async fn commit_refusals(store: &MemoryStore, ats: &[u64], units: usize, ends: u64) {
+        let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
+        let scope = Arc::new(Scope::new("t", "b"));
+        let change = |change| Write::Change { scope: Arc::clone(&scope), change };
+        let mut writes = Vec::new();
+        for number in 0..ends {
+            let (owner, since) = (OwnerId::new(number + 1), instant(1));
+            let (label, metadata, seed) = ("Ann".into(), None, SecretSeed(7));
+            let record = OwnerRecord { owner, label, metadata, ttl_ms: 1000, since, ends: None, seed };
+            writes.push(change(Change::OwnerOpened(record)));
+            let (reason, at, names) = (OwnerEnd::Ended, instant(1), Vec::new());
+            writes.push(change(Change::OwnerEnded { owner, names, reason, at }));
+        }
+        writes.extend(ats.iter().map(|at| {
+            let name = NameBuf::new(&"n".repeat(units)).unwrap();
+            let (kind, who, at) = (HistoryKind::Claim, "Bob".into(), instant(*at));
+            let record = RefusalRecord { kind, name, mode: None, who, owner: None, since: at, at, count: 1 };
+            Write::Refused { scope: Arc::clone(&scope), refusal: Box::new(record) }
+        }));
+        let (slot, epoch, writer) = (Slot::ONLY, opened.epoch, WriterId(1));
+        let batch = CommitBatch { slot, epoch, writer, first_seq: 1, writes };
+        assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
+    }
+
+    fn instant(ms: u64) -> lockhouse_core::Instant {
+        lockhouse_core::Instant::from_millis(ms)
+    }
+
     #[tokio::test]
     async fn what_is_too_old_is_forgotten_also_behind_what_a_wrong_clock_has_dated() {
         let store = MemoryStore::new().unwrap().keeping(HistoryBounds::DEFAULT);
-        let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
-        let scope = Arc::new(Scope::new("t", "b"));
-        let refused = |at| {
-            let at = lockhouse_core::Instant::from_millis(at);
-            let (kind, name, who) = (HistoryKind::Claim, NameBuf::new("n").unwrap(), "Bob".into());
-            let record = RefusalRecord { kind, name, mode: None, who, owner: None, since: at, at, count: 1 };
-            Write::Refused { scope: Arc::clone(&scope), refusal: Box::new(record) }
-        };
         let far = 1 << 50;
-        let batch = CommitBatch {
-            slot: Slot::ONLY,
-            epoch: opened.epoch,
-            writer: WriterId(1),
-            first_seq: 1,
-            writes: vec![refused(far), refused(1), refused(2)],
-        };
-        assert_eq!(store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
+        commit_refusals(&store, &[far, 1, 2], 1, 1).await;
         let memory = store.memory.lock();
-        let left: Vec<_> = memory.history.iter().map(|(_, entry)| entry.at.as_millis()).collect();
-        assert_eq!((left, memory.refusals), (vec![far], 1));
-        assert_eq!(memory.history_bytes, memory.history[0].1.bytes());
+        let left: Vec<_> = memory.refusals.list.iter().map(|(_, entry)| entry.at.as_millis()).collect();
+        assert_eq!((left, memory.ends.list.len(), memory.ends.bytes), (vec![far], 0, 0));
+        assert_eq!(memory.refusals.bytes, memory.refusals.list[0].1.bytes());
+    }
+
+    /// Names of 16 KiB: those of the refusals that the number of rows allows are far beyond the bytes.
+    #[tokio::test]
+    async fn refusals_push_nothing_else_out_of_the_memory_beyond_the_bytes_either() {
+        let store = MemoryStore::new().unwrap().keeping(HistoryBounds { rows: 100_000, age: None });
+        commit_refusals(&store, &[], 1, 500).await;
+        for round in 0..20 {
+            commit_refusals(&store, &[round; 100], 16 << 10, 0).await;
+        }
+        {
+            let memory = store.memory.lock();
+            assert_eq!(memory.ends.list.len(), 500);
+            assert!(memory.refusals.bytes <= HISTORY_BYTES - memory.ends.bytes);
+            assert!(memory.refusals.bytes > HISTORY_BYTES / 2, "{}", memory.refusals.bytes);
+        }
+        // What is no refusal takes all but a tenth of it back.
+        let bytes = store.memory.lock().ends.bytes / 500;
+        commit_refusals(&store, &[], 1, (HISTORY_BYTES / bytes) as u64).await;
+        let memory = store.memory.lock();
+        let refusals = memory.refusals.list.iter().map(|(_, entry)| entry.at.as_millis());
+        assert!(refusals.clone().is_sorted() && refusals.min() > Some(15), "the oldest have gone");
+        assert!(memory.refusals.bytes.abs_diff(HISTORY_BYTES / 10) < 32 << 10, "{}", memory.refusals.bytes);
+        assert!(memory.ends.bytes + memory.refusals.bytes <= HISTORY_BYTES);
+    }
+
+    #[tokio::test]
+    async fn a_page_has_refusals_among_all_else_in_the_order_in_which_they_came() {
+        let store = MemoryStore::new().unwrap();
+        for _ in 0..3 {
+            commit_refusals(&store, &[1, 2], 1, 2).await;
+        }
+        let (scope, filter) = (Scope::new("t", "b"), crate::HistoryFilter::default());
+        let query = HistoryQuery { scope, before: Some(11), limit: 7, filter };
+        let page = store.history(query).await.unwrap();
+        let seqs: Vec<_> = page.entries.iter().map(|entry| entry.seq).collect();
+        assert_eq!((seqs, page.next), (vec![10, 9, 8, 7, 6, 5, 4], Some(4)));
     }
 }

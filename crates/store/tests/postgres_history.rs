@@ -5,7 +5,9 @@
 #[path = "../../../tests/support/postgres.rs"]
 mod server;
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockhouse_core::{Change, ClaimEnd, ClaimRecord, FencingToken, Instant, NameBuf, SecretSeed};
@@ -58,16 +60,22 @@ impl Writer {
             let changes = [Change::Claimed(claim), ended];
             writes.extend(changes.map(|change| Write::Change { scope: Arc::clone(&scope), change }));
         }
-        for _ in 0..refusals {
-            let (kind, name, who) = (HistoryKind::Claim, NameBuf::new("seat").unwrap(), "Bob".into());
-            let refusal = RefusalRecord { kind, name, mode: None, who, owner: None, since: at, at, count: 2 };
-            writes.push(Write::Refused { scope: Arc::clone(&scope), refusal: Box::new(refusal) });
-        }
+        writes.extend((0..refusals).map(|_| refused(&scope, 2)));
+        self.commit(writes).await;
+    }
+
+    async fn commit(&mut self, writes: Vec<Write>) {
         let (slot, writer, first_seq) = (Slot::ONLY, WriterId(1), self.last_seq + 1);
         let batch = CommitBatch { slot, epoch: self.epoch, writer, first_seq, writes };
         self.last_seq = batch.last_seq();
         assert_eq!(self.store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
     }
+}
+
+fn refused(scope: &Arc<Scope>, count: u32) -> Write {
+    let (kind, name, who, at) = (HistoryKind::Claim, NameBuf::new("seat").unwrap(), "Bob".into(), now());
+    let refusal = RefusalRecord { kind, name, mode: None, who, owner: None, since: at, at, count };
+    Write::Refused { scope: Arc::clone(scope), refusal: Box::new(refusal) }
 }
 
 fn now() -> Instant {
@@ -99,6 +107,20 @@ async fn refusals_push_no_end_out_of_the_history_and_have_a_bound_of_their_own()
     let ends = rows(&looker, "why <> 'refused'").await;
     assert!((100..=1200).contains(&ends), "{ends}");
     assert!(rows(&looker, "why = 'refused'").await >= 10);
+}
+
+/// The column of the count ends earlier than the count does.
+#[tokio::test]
+async fn a_refusal_may_have_been_counted_as_often_as_can_be() {
+    let server = Server::start(&["synchronous_commit=local"]);
+    let mut writer = Writer::with(&server, HistoryBounds::DEFAULT).await;
+    let scope = Arc::new(Scope::new("t", "b"));
+    writer.commit([1, 1 << 31, u32::MAX].map(|count| refused(&scope, count)).into()).await;
+    let query =
+        HistoryQuery { scope: (*scope).clone(), before: None, limit: 9, filter: HistoryFilter::default() };
+    let page = writer.store.history(query).await.unwrap();
+    let counts: Vec<_> = page.entries.iter().map(|entry| entry.count).collect();
+    assert_eq!(counts, [i32::MAX as u32, i32::MAX as u32, 1]);
 }
 
 /// Ends that are too old, among them refusals, behind others of a time when the clock was wrong.
@@ -186,11 +208,11 @@ async fn make_first_version(looker: &Client, history: &str) {
 
 /// A claim and its end as a node of the first version commits them, which runs on when another one has taken
 /// the tables to the next version.
-async fn commit_as_first_version(looker: &Client, writer: &Writer) -> Vec<i32> {
-    let (epoch, first, last) = (writer.epoch, writer.last_seq + 1, writer.last_seq + 2);
+async fn commit_as_first_version(looker: &Client, epoch: u64, last_seq: u64) -> Vec<i32> {
+    let (first, last) = (last_seq + 1, last_seq + 2);
     let sql = format!(
         "SELECT c.outcome FROM {SCHEMA}.fleet AS f, {SCHEMA}.commit(
-             1000, ROW(f.generation, f.system_id, f.timeline, '{{}}', '{{}}', '{{}}', '{{}}')::{SCHEMA}.known,
+             375, ROW(f.generation, f.system_id, f.timeline, '{{}}', '{{}}', '{{}}', '{{}}')::{SCHEMA}.known,
              100, NULL, ARRAY[0], ARRAY[{epoch}], ARRAY[1], ARRAY[{first}], ARRAY[{last}], ARRAY[2], ARRAY[false],
              ARRAY['t'::bytea], ARRAY['b'::bytea],
              ARRAY[1, 1], ARRAY['claim', 'unclaim'], ARRAY['x'::bytea, 'x'], ARRAY[NULL, NULL]::bigint[],
@@ -214,7 +236,14 @@ async fn tables_of_the_first_version_are_taken_to_the_present_one_with_their_his
          INSERT INTO {SCHEMA}.history OVERRIDING SYSTEM VALUE SELECT * FROM gone ORDER BY seq DESC"
     );
     looker.batch_execute(&swap).await.unwrap();
+    let file = format!("SELECT pg_relation_filenode('{SCHEMA}.history')");
+    let before: u32 = looker.query_one(&file, &[]).await.unwrap().get(0);
     let mut writer = Writer::with(&server, HistoryBounds { rows: 100, age: None }).await;
+    assert_eq!(
+        looker.query_one(&file, &[]).await.unwrap().get::<_, u32>(0),
+        before,
+        "no row is written anew"
+    );
     let version = format!("SELECT version FROM {SCHEMA}.fleet");
     assert_eq!(looker.query_one(&version, &[]).await.unwrap().get::<_, i32>(0), 2);
 
@@ -231,6 +260,74 @@ async fn tables_of_the_first_version_are_taken_to_the_present_one_with_their_his
     let row = looker.query_one(&oldest, &[]).await.unwrap();
     assert_eq!((row.get::<_, Option<i64>>(0), row.get::<_, i64>(1)), (Some(491), 10));
 
-    assert_eq!(commit_as_first_version(&looker, &writer).await, [0, 3]);
+    assert_eq!(commit_as_first_version(&looker, writer.epoch, writer.last_seq).await, [0, 3]);
     assert_eq!(rows(&looker, "token = 9000 AND nth = 591").await, 1);
+}
+
+/// Someone who reads the history for a long time, as `pg_dump` does. Returns with the number of its process.
+async fn read_for_long(server: &Server) -> (Client, i32) {
+    let reader = server.connect().await;
+    let begin =
+        format!("SET application_name = 'pg_dump'; BEGIN; LOCK TABLE {SCHEMA}.history IN ACCESS SHARE MODE");
+    reader.batch_execute(&begin).await.unwrap();
+    let pid = reader.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    (reader, pid)
+}
+
+/// As a node with a slot lease of three seconds commits.
+#[tokio::test]
+async fn while_the_tables_wait_for_their_next_version_the_nodes_of_the_former_one_commit() {
+    let server = Server::start(&["synchronous_commit=local"]);
+    let looker = server.connect().await;
+    make_first_version(&looker, "VALUES ('t', 'b', 'claim', 1, 1, 'released', 1)").await;
+    let take = format!("UPDATE {SCHEMA}.slots SET epoch = 1, writer = 1");
+    looker.batch_execute(&take).await.unwrap();
+    let (reader, _) = read_for_long(&server).await;
+    let options = PostgresOptions::default().schema("lock \"house\"");
+    let address = server.address();
+    let opening = tokio::spawn(async move { PostgresStore::open(&address, options).await });
+
+    let (old, is_seen) = (server.connect().await, AtomicBool::new(false));
+    let watching = async {
+        let sql = format!(
+            "SELECT waitstart::text FROM pg_locks
+             WHERE relation = to_regclass('{SCHEMA}.history') AND mode = 'AccessExclusiveLock' AND waitstart > 'epoch'"
+        );
+        let mut attempts = HashSet::new();
+        while attempts.len() < 4 {
+            let rows = looker.query(&sql, &[]).await.unwrap();
+            attempts.extend(rows.iter().map(|row| row.get::<_, String>(0)));
+        }
+        is_seen.store(true, Ordering::Relaxed);
+    };
+    let committing = async {
+        let mut last_seq = 0;
+        while !is_seen.load(Ordering::Relaxed) {
+            assert_eq!(commit_as_first_version(&old, 1, last_seq).await, [0, 3]);
+            last_seq += 2;
+        }
+        last_seq
+    };
+    let ((), last_seq) = tokio::join!(watching, committing);
+    assert!(!opening.is_finished());
+    reader.batch_execute("COMMIT").await.unwrap();
+    opening.await.unwrap().unwrap();
+    assert_eq!(commit_as_first_version(&old, 1, last_seq).await, [0, 3]);
+    assert_eq!(rows(&looker, "nth IS NULL").await, 1 + last_seq as i64 / 2);
+}
+
+#[tokio::test]
+async fn a_start_that_waits_for_the_tables_in_vain_says_who_uses_them() {
+    let server = Server::start(&["synchronous_commit=local"]);
+    let looker = server.connect().await;
+    make_first_version(&looker, "VALUES ('t', 'b', 'claim', 1, 1, 'released', 1)").await;
+    let (reader, pid) = read_for_long(&server).await;
+    let options = PostgresOptions::default().schema("lock \"house\"");
+    let failed = PostgresStore::open(&server.address(), options.clone()).await.unwrap_err().to_string();
+    let why = format!(
+        "its tables have to be taken to version 2, but are in use by pg_dump (process {pid}); start again when that has ended"
+    );
+    assert!(failed.ends_with(&why), "{failed}");
+    reader.batch_execute("COMMIT").await.unwrap();
+    PostgresStore::open(&server.address(), options).await.unwrap();
 }

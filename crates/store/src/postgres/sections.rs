@@ -231,7 +231,8 @@ fn refused(it: &RefusalRecord) -> WriteRow<'_> {
     WriteRow {
         name: Some(bytes(&it.name).into()),
         owner: it.owner.map(|owner| bits(owner.get())),
-        length: Some(i64::from(it.count)),
+        // The column takes no more.
+        length: Some(i64::from(it.count).min(i32::MAX.into())),
         at: Some(wall(it.at)),
         ends: Some(wall(it.since)),
         who: Some(it.who.as_bytes()),

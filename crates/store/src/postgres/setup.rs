@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
-use tokio_postgres::Client;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Transaction};
 
 use super::connection::LazyConnection;
 use super::error::{PostgresOpenError, is_demoted, said};
@@ -18,6 +18,13 @@ pub(crate) const OLDEST: i32 = 14;
 
 /// How long it may take to make the tables, or to wait for another process that does.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// How long the steps wait for the lock of a table. Whatever wants that table meanwhile waits behind them: the
+/// commits of nodes that run, which wait for a lock for half of their statement timeout.
+const STEPS_WAIT: Duration = Duration::from_millis(100);
+
+/// The first pause, and the longest one, before the steps are tried again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
 /// Looks at the server, makes the tables or takes them to the present version, and learns the generation.
 pub(crate) struct Setup<'a> {
@@ -84,13 +91,37 @@ impl Setup<'_> {
         row.try_get(3).map_err(get)
     }
 
-    /// All of it in one transaction, and one process at a time.
+    /// As [`make_tables`](Self::make_tables). Says who has the tables if they cannot be locked.
     async fn migrate(
         &self,
         client: &mut Client,
     ) -> Result<Result<(), PostgresOpenError>, tokio_postgres::Error> {
+        let error = match self.make_tables(client).await {
+            Err(error) if is_of_lock(&error) => error,
+            done => return done,
+        };
+        let sql = "SELECT string_agg(
+                       format('%s (process %s)', coalesce(nullif(application_name, ''), backend_type, 'a client'), pid),
+                       ', ' ORDER BY xact_start)
+                   FROM pg_locks JOIN pg_stat_activity USING (pid)
+                   WHERE relation = to_regclass($1 || '.history') AND datname = current_database() AND granted";
+        let row = client.query_typed_one(sql, &[(&schema::quoted(self.schema), Type::TEXT)]).await?;
+        let Some(users) = row.try_get::<_, Option<&str>>(0)? else { return Ok(Err(self.failed(&error))) };
+        let version = schema::VERSION;
+        let why = format!(
+            "its tables have to be taken to version {version}, but are in use by {users}; start again when that has ended"
+        );
+        Ok(Err(self.away(why.into())))
+    }
+
+    /// All of it in one transaction, and one process at a time.
+    async fn make_tables(
+        &self,
+        client: &mut Client,
+    ) -> Result<Result<(), PostgresOpenError>, tokio_postgres::Error> {
+        let until = Instant::now() + LIMIT / 2;
         let (quoted, known) = (schema::quoted(self.schema), schema::VERSION);
-        let transaction = client.transaction().await?;
+        let mut transaction = client.transaction().await?;
         let limit = format!("SET LOCAL lock_timeout = '{}s'", LIMIT.as_secs() / 2);
         transaction.batch_execute(&limit).await?;
         let lock = "SELECT pg_advisory_xact_lock(hashtextextended('lockhouse ' || $1, 0))";
@@ -121,12 +152,11 @@ impl Setup<'_> {
             let (place, found) = (self.place.into(), slots.unsigned_abs());
             return Ok(Err(PostgresOpenError::OtherSlots { place, found, asked: self.slots }));
         }
-        for step in schema::STEPS.iter().skip(found.unsigned_abs() as usize) {
-            transaction.batch_execute(&schema::of(&quoted, step)).await?;
-        }
         if found < known {
-            let update = format!("UPDATE {quoted}.fleet SET version = {known}");
-            transaction.batch_execute(&update).await?;
+            let steps = schema::STEPS.iter().skip(found.unsigned_abs() as usize).copied();
+            let update = format!("UPDATE {{s}}.fleet SET version = {known};");
+            let steps: String = steps.chain([&*update]).map(|step| schema::of(&quoted, step)).collect();
+            take_steps(&mut transaction, &steps, until).await?;
         }
         transaction.commit().await?;
         Ok(Ok(()))
@@ -139,6 +169,32 @@ impl Setup<'_> {
     fn away(&self, why: Box<str>) -> PostgresOpenError {
         PostgresOpenError::Away { place: self.place.into(), why }
     }
+}
+
+/// Takes the steps. While a table that they lock is in use, they are taken back, and tried again after a pause
+/// in which nobody waits for them.
+async fn take_steps(
+    transaction: &mut Transaction<'_>,
+    steps: &str,
+    until: Instant,
+) -> Result<(), tokio_postgres::Error> {
+    let [mut pause, longest] = PAUSES;
+    let steps = format!("SET LOCAL lock_timeout = '{}ms'; {steps}", STEPS_WAIT.as_millis());
+    loop {
+        let attempt = transaction.transaction().await?;
+        match attempt.batch_execute(&steps).await {
+            Ok(()) => return attempt.commit().await,
+            Err(error) if is_of_lock(&error) && Instant::now() + pause < until => attempt.rollback().await?,
+            Err(error) => return Err(error),
+        }
+        sleep(pause).await;
+        pause = longest.min(pause * 2);
+    }
+}
+
+/// Whether a lock was not to be had in time.
+fn is_of_lock(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
 /// The meaning of an error for a caller that opens the store at that place.

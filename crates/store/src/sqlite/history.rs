@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lockhouse_core::{BrokenBy, ClaimEnd, FencingToken, LockEnd, LockRecord, NameBuf, OwnerEnd, OwnerId};
 use rusqlite::types::Type;
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::load::wrong;
 use super::statements::Statements;
@@ -20,6 +20,9 @@ use crate::{
 /// once.
 const SLACK: u64 = 1000;
 
+/// How many rows a commit looks at for the oldest of a kind.
+const LOOK: u64 = 4 * SLACK;
+
 /// The time between two looks for rows that are too old.
 const AGE_CHECK: Duration = Duration::from_secs(60);
 
@@ -31,6 +34,8 @@ pub(crate) struct HistoryBound {
     since: Cell<u64>,
     /// When rows were last looked for that are too old; none if some may be left.
     looked: Cell<Option<Instant>>,
+    /// For each of [`OF`] a number below which there is none of them.
+    from: Cell<[i64; 2]>,
 }
 
 /// Rows that a transaction has added.
@@ -41,7 +46,7 @@ pub(crate) struct AddedRows {
     pub(crate) is_off: bool,
 }
 
-/// Rows that are no refusals, and rows that are: each with its index, oldest first.
+/// Rows that are no refusals, and rows that are: each with its index, in the order of their ends.
 const OF: [(&str, &str); 2] = [("history_ends", "why <> 'refused'"), ("history_refusals", "why = 'refused'")];
 
 impl HistoryBound {
@@ -49,12 +54,17 @@ impl HistoryBound {
         // The number of rows that the last process added is unknown, so the first commit deletes the surplus.
         // Where nothing is kept, rows go by their age alone.
         let since = if bounds.rows == 0 { 0 } else { SLACK };
-        Self { bounds, since: Cell::new(since), looked: Cell::default() }
+        Self { bounds, since: Cell::new(since), looked: Cell::default(), from: Cell::default() }
     }
 
     /// For a transaction that begins.
     pub(crate) fn added(&self) -> AddedRows {
         AddedRows { is_off: self.bounds.rows == 0, ..AddedRows::default() }
+    }
+
+    /// Forgets what is known of the rows, as a transaction has failed.
+    pub(crate) fn undone(&self) {
+        self.from.take();
     }
 
     /// Deletes a part of the oldest rows if it is time to: those beyond the bounds, and those that are too
@@ -71,27 +81,34 @@ impl HistoryBound {
         if let Some(oldest) = oldest {
             let mut is_done = true;
             for (of, count) in OF.iter().zip(&mut counts) {
-                let deleted = delete_oldest(file, *of, wall(oldest), SLACK)?;
+                let deleted = delete_older(file, *of, wall(oldest))?;
                 *count = count.saturating_sub(deleted);
                 is_done &= deleted < SLACK;
             }
             self.looked.set(is_done.then(Instant::now));
         }
+        let mut from = self.from.get();
         if is_time_to_count {
             let bounds = [self.bounds.rows, self.bounds.refusals()].map(u64::from);
             let mut is_done = true;
-            for ((of, count), bound) in OF.iter().zip(&mut counts).zip(bounds) {
+            for (((_, of), from), (count, bound)) in
+                OF.iter().zip(&mut from).zip(counts.iter_mut().zip(bounds))
+            {
                 let surplus = count.saturating_sub(bound);
-                let now = surplus.min(2 * SLACK);
-                is_done &= now == surplus;
-                if now > 0 {
-                    *count = count.saturating_sub(delete_oldest(file, *of, i64::MAX, now)?);
+                if surplus > 0 {
+                    let (deleted, is_end) = delete_first(file, of, from, surplus.min(2 * SLACK))?;
+                    *count = count.saturating_sub(deleted);
+                    is_done &= deleted == surplus || is_end;
                 }
             }
             self.since.set(if is_done { 0 } else { SLACK });
         }
-        let sql = "UPDATE history_counts SET up_to = (SELECT coalesce(max(seq), 0) FROM history), ends = ?1, refusals = ?2";
-        file.execute(sql, counts.map(bits)).map(drop)
+        let sql = "UPDATE history_counts SET up_to = (SELECT coalesce(max(seq), 0) FROM history), ends = ?1, refusals = ?2
+                   RETURNING up_to";
+        let up_to: i64 = file.query_row(sql, counts.map(bits), |row| row.get(0))?;
+        // The next row has the number behind the last one that is left.
+        self.from.set(from.map(|from| from.min(up_to + 1)));
+        Ok(())
     }
 }
 
@@ -108,18 +125,30 @@ fn count(file: &Connection) -> rusqlite::Result<[u64; 2]> {
     })
 }
 
-/// Deletes so many rows at most, the oldest first, that ended before that time. Returns how many.
-fn delete_oldest(
-    file: &Connection,
-    (index, of): (&str, &str),
-    before: i64,
-    most: u64,
-) -> rusqlite::Result<u64> {
+/// Deletes rows that ended before that time, a thousand at most. Returns how many.
+fn delete_older(file: &Connection, (index, of): (&str, &str), before: i64) -> rusqlite::Result<u64> {
     let sql = format!(
         "DELETE FROM history WHERE seq IN (
              SELECT seq FROM history INDEXED BY {index} WHERE {of} AND at < ?1 ORDER BY at LIMIT ?2)"
     );
-    Ok(file.execute(&sql, [before, bits(most)])? as u64)
+    Ok(file.execute(&sql, [before, bits(SLACK)])? as u64)
+}
+
+/// Deletes so many of those rows at most, the first that were added, whatever the clock said then: from that
+/// number on, which moves behind what was looked at. Returns how many, and whether no rows come behind.
+fn delete_first(file: &Connection, of: &str, from: &mut i64, most: u64) -> rusqlite::Result<(u64, bool)> {
+    let next = "SELECT seq FROM history WHERE seq >= ?1 ORDER BY seq LIMIT 1 OFFSET ?2";
+    let next: Option<i64> = file.query_row(next, [*from, bits(LOOK)], |row| row.get(0)).optional()?;
+    let end = next.unwrap_or(i64::MAX);
+    let sql = format!(
+        "DELETE FROM history WHERE seq IN (
+             SELECT seq FROM history NOT INDEXED WHERE {of} AND seq >= ?1 AND seq < ?2 ORDER BY seq LIMIT ?3)"
+    );
+    let deleted = file.execute(&sql, [*from, end, bits(most)])? as u64;
+    if deleted < most {
+        *from = end;
+    }
+    Ok((deleted, deleted < most && next.is_none()))
 }
 
 /// Adds rows for one bucket. Each is added before the row that it is made of leaves its own table.
@@ -326,4 +355,85 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
         count: row.get::<_, Option<u32>>("times")?.unwrap_or(1),
         waiting_since: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::SecretKey;
+    use crate::sqlite::schema;
+
+    fn file() -> Connection {
+        let mut file = Connection::open_in_memory().unwrap();
+        schema::create(&mut file, &SecretKey::new([7; 32])).unwrap();
+        file
+    }
+
+    /// Adds so many rows, which will never be too old.
+    fn add(file: &Connection, why: &str, count: u32) {
+        let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
+                   INSERT INTO history (tenant, bucket, kind, since, at, why)
+                   SELECT 't', 'b', 'claim', 1, 9000000000000000, ?1 FROM n";
+        file.execute(sql, params![why, count]).unwrap();
+    }
+
+    /// How many rows there are, and how many numbers from the first to the last.
+    fn left(file: &Connection, why: &str) -> (u64, u64) {
+        let sql = "SELECT count(*), coalesce(max(seq) - min(seq) + 1, 0) FROM history WHERE why = ?1";
+        file.query_row(sql, [why], |row| Ok((number(row.get(0)?), number(row.get(1)?)))).unwrap()
+    }
+
+    /// Of many rows, with a surplus of refusals behind all else, or before it.
+    #[test]
+    fn no_commit_looks_at_more_than_a_few_thousand_rows_for_those_that_were_added_first() {
+        let all = [("released", 50_000), ("refused", 9000)];
+        for kinds in [all, [all[1], all[0]]] {
+            let mut file = file();
+            kinds.iter().for_each(|(why, count)| add(&file, why, *count));
+            let counts = "UPDATE history_counts SET up_to = 59000, ends = 50000, refusals = 9000";
+            file.execute(counts, []).unwrap();
+            let bound = HistoryBound::new(HistoryBounds { rows: 45_000, age: None });
+            let instructions = Arc::new(AtomicUsize::new(0));
+            let counter = Arc::clone(&instructions);
+            let count = move || counter.fetch_add(100, Ordering::Relaxed) == usize::MAX;
+            file.progress_handler(100, Some(count)).unwrap();
+            for _ in 0..30 {
+                bound.keep(&file, &bound.added()).unwrap();
+                let most = instructions.swap(0, Ordering::Relaxed);
+                assert!(most < 250_000, "{most} instructions");
+            }
+            assert_eq!(["released", "refused"].map(|why| left(&file, why)), [(45_000, 45_000), (4500, 4500)]);
+        }
+    }
+
+    #[test]
+    fn rows_that_were_passed_go_all_the_same_after_a_failed_commit_and_where_numbers_come_again() {
+        let file = file();
+        let bound = HistoryBound::new(HistoryBounds { rows: 1000, ..HistoryBounds::DEFAULT });
+        let keep = |times| {
+            for _ in 0..times {
+                bound.since.set(SLACK);
+                bound.looked.set(None);
+                bound.keep(&file, &bound.added()).unwrap();
+            }
+            left(&file, "released").0
+        };
+        for (why, count) in [("released", 1500), ("refused", 5000), ("released", 3500)] {
+            add(&file, why, count);
+        }
+        file.execute_batch("BEGIN").unwrap();
+        assert_eq!(keep(1), 3500);
+        file.execute_batch("ROLLBACK").unwrap();
+        bound.undone();
+        assert_eq!(keep(9), 1000);
+
+        file.execute("UPDATE history SET at = 1", []).unwrap();
+        assert_eq!(keep(1), 0);
+        add(&file, "released", 1500);
+        assert_eq!(left(&file, "released"), (1500, 1500));
+        assert_eq!(keep(1), 1000);
+    }
 }

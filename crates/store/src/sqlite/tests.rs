@@ -415,6 +415,29 @@ async fn all_that_is_too_old_is_deleted_with_a_few_commits_also_behind_what_a_wr
     assert_eq!((rows(&file, "at = 9e15"), rows(&file, "at <= 6000")), (1500, 0));
 }
 
+/// Adds so many ends, or refusals, with an instant.
+fn add_rows(file: &Connection, why: &str, at: &str, count: u32) {
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
+               INSERT INTO history (tenant, bucket, kind, since, at, why) SELECT 't', 'b', 'claim', 1, ?2, ?1 FROM n";
+    file.execute(sql, rusqlite::params![why, at, count]).unwrap();
+}
+
+/// The rows of a time when the clock was far ahead go first, of ends and of refusals.
+#[tokio::test]
+async fn what_was_added_first_goes_first_whatever_the_clock_said() {
+    let file = File::new("ahead");
+    let scope = Arc::new(Scope::new("t", "b"));
+    keep(open(&file.0, schema::STEPS, 1000).unwrap(), &scope, ends(1, 1)).await;
+    for at in ["9000000000000000", "1000"] {
+        add_rows(&file.raw(), "released", at, 1000);
+        add_rows(&file.raw(), "refused", at, 100);
+    }
+    keep(open(&file.0, schema::STEPS, 1000).unwrap(), &scope, ends(10, 3)).await;
+    assert_eq!(rows(&file, "at = 1000 AND why = 'released'"), 997);
+    assert_eq!(rows(&file, "at = 1000 AND why = 'refused'"), 100);
+    assert_eq!(rows(&file, "true"), 1100);
+}
+
 /// Neither a start nor a commit that follows a failed one looks at all rows.
 #[tokio::test]
 async fn rows_that_were_counted_once_are_not_counted_again() {

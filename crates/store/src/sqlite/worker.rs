@@ -170,6 +170,7 @@ impl<'f> Worker<'f> {
             }
             Err(error) => error,
         };
+        self.at.history.undone();
         match (self.classify(&error), batches) {
             (Trouble::Fatal(fatal), _) => Err(fatal),
             // The batch is refused, unless it did not need any space.
