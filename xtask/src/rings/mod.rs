@@ -58,7 +58,7 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring {
         name: dashboard::NAME,
         shows: "the dashboard in Chromium, on a server with 10^5 locks",
-        usual_s: Some(120),
+        usual_s: Some(240),
         work: dashboard::ring,
     },
     Ring {
