@@ -58,7 +58,8 @@ struct Entries {
     bytes: usize,
 }
 
-/// The entries of the history take no more than so many bytes, of which refusals may take a tenth from others.
+/// The entries of the history take no more than so many bytes, of which refusals may take a tenth from
+/// others.
 const HISTORY_BYTES: usize = 16 << 20;
 
 /// The time between two looks for entries that are too old.
@@ -326,7 +327,7 @@ mod tests {
     use super::*;
     use crate::{HistoryKind, RefusalRecord, Write};
 
-    /// Commits refusals at these instants, each with a name of so many units, and between them ends of owners.
+    /// Commits so many ends of owners, and refusals at these instants, each with a name of so many units.
     async fn commit_refusals(store: &MemoryStore, ats: &[u64], units: usize, ends: u64) {
         let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
         let scope = Arc::new(Scope::new("t", "b"));

@@ -19,8 +19,8 @@ pub(crate) const OLDEST: i32 = 14;
 /// How long it may take to make the tables, or to wait for another process that does.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long the steps wait for the lock of a table. Whatever wants that table meanwhile waits behind them: the
-/// commits of nodes that run, which wait for a lock for half of their statement timeout.
+/// How long the steps wait for the lock of a table. Whatever wants that table meanwhile waits behind them:
+/// the commits of nodes that run, which wait for a lock for half of their statement timeout.
 const STEPS_WAIT: Duration = Duration::from_millis(100);
 
 /// The first pause, and the longest one, before the steps are tried again.
@@ -171,8 +171,8 @@ impl Setup<'_> {
     }
 }
 
-/// Takes the steps. While a table that they lock is in use, they are taken back, and tried again after a pause
-/// in which nobody waits for them.
+/// Takes the steps. While a table that they lock is in use, they are taken back, and tried again after a
+/// pause in which no commit waits for them.
 async fn take_steps(
     transaction: &mut Transaction<'_>,
     steps: &str,
