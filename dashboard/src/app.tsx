@@ -68,6 +68,10 @@ export function App() {
   useEffect(() => {
     document.title = `${title} · ${plain(bucket.value)} · lockhouse`;
   }, [title, bucket.value]);
+  // On a phone the pages are a line that is wider than the screen.
+  useEffect(() => {
+    document.querySelector('.side nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }, [page]);
   const main = useRef<HTMLElement>(null);
   const shown = useRef(title);
   // Keys and screen readers go on at another page; other filters of the same page leave them where they are.

@@ -39,7 +39,10 @@ export function refresh(): void {
 export interface Polled<T> {
   value: T | undefined;
   problem: Problem | undefined;
-  /** Whether `value` is of another question than is asked now, or the last answer was a problem. */
+  /**
+   * Whether there is no `value` yet, it is of another question than is asked now, or the last answer was a
+   * problem.
+   */
   isStale: boolean;
 }
 
@@ -99,7 +102,7 @@ export function usePolled<T>(
   return {
     value: state.turn === turn ? state.value : undefined,
     problem: isOf ? state.problem : undefined,
-    isStale: !isOf || state.problem !== undefined,
+    isStale: !isOf || state.value === undefined || state.problem !== undefined,
   };
 }
 

@@ -63,7 +63,7 @@ export function Assignments() {
       ) : (
         <LockTable rows={rows} isStale={isStale} columns={COLUMNS} label="Assignments" chooses="assignments" />
       )}
-      <Pager shown={rows.length} next={value?.next} noun="assignment" isLoading={isStale && !problem} />
+      <Pager shown={value && rows.length} next={value?.next} noun="assignment" isLoading={isStale && !problem} />
     </>
   );
 }

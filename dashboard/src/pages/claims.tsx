@@ -70,7 +70,7 @@ export function Claims() {
       ) : (
         <LockTable rows={rows} isStale={isStale} columns={COLUMNS} label="Claims" />
       )}
-      <Pager shown={rows.length} next={value?.next} noun="claim" isLoading={isStale && !problem} />
+      <Pager shown={value && rows.length} next={value?.next} noun="claim" isLoading={isStale && !problem} />
     </>
   );
 }

@@ -125,7 +125,7 @@ export function History() {
           isStale={isStale}
         />
       )}
-      <Pager shown={rows.length} next={value?.next} noun="end" isLoading={isStale && !problem} />
+      <Pager shown={value && rows.length} next={value?.next} noun="end" isLoading={isStale && !problem} />
     </>
   );
 }

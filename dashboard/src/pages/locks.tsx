@@ -123,7 +123,7 @@ export function Locks() {
       ) : (
         <LockTable rows={rows} isStale={isStale} />
       )}
-      <Pager shown={rows.length} next={value?.next} noun="lock" isLoading={isStale && !problem} />
+      <Pager shown={value && rows.length} next={value?.next} noun="lock" isLoading={isStale && !problem} />
     </>
   );
 }

@@ -21,7 +21,8 @@ const COLUMNS: readonly Column<Owner>[] = [
   {
     id: 'locks',
     title: 'Locks',
-    width: '6rem',
+    width: '7rem',
+    isNumber: true,
     cell: (it) => (
       <a href={linkTo('locks', { owner: it.owner })}>
         {count(it.locks)} {it.locks === 1 ? 'lock' : 'locks'}
@@ -94,7 +95,7 @@ export function Owners() {
           onOpen={(it) => change({ owner: it.owner })}
         />
       )}
-      <Pager shown={rows.length} next={value?.next} noun="owner" isLoading={isStale && !problem} />
+      <Pager shown={value && rows.length} next={value?.next} noun="owner" isLoading={isStale && !problem} />
     </>
   );
 }

@@ -24,14 +24,14 @@ const COLUMNS: readonly Column<Session>[] = [
   {
     id: 'agent',
     title: 'Program',
-    width: 'minmax(4.4rem, 1fr)',
+    width: 'minmax(3.8rem, 1fr)',
     cell: (it) => (it.userAgent ? <Text text={it.userAgent} /> : '–'),
     phone: 'none',
   },
   {
     id: 'origin',
     title: 'Origin',
-    width: 'minmax(4.4rem, 1fr)',
+    width: 'minmax(3.8rem, 1fr)',
     cell: (it) => (it.origin ? <Text text={it.origin} /> : '–'),
     phone: 'none',
   },
@@ -42,9 +42,9 @@ const COLUMNS: readonly Column<Session>[] = [
     cell: (it) => (it.credential ? <Text text={it.credential} /> : 'none'),
     phone: 'none',
   },
-  { id: 'since', title: 'Since', width: '5.4rem', cell: (it) => <Ago at={it.since} />, isNumber: true },
-  { id: 'held', title: 'Held', width: '2.8rem', cell: (it) => count(it.held), isNumber: true, phone: 'none' },
-  { id: 'waiting', title: 'Waits', width: '2.8rem', cell: (it) => count(it.waiting), isNumber: true, phone: 'none' },
+  { id: 'since', title: 'Since', width: '4.9rem', cell: (it) => <Ago at={it.since} />, isNumber: true },
+  { id: 'held', title: 'Held', width: '4rem', cell: (it) => count(it.held), isNumber: true, phone: 'none' },
+  { id: 'waiting', title: 'Waits', width: '3.4rem', cell: (it) => count(it.waiting), isNumber: true, phone: 'none' },
   {
     id: 'queued',
     title: 'Unsent',
@@ -115,7 +115,7 @@ export function Sessions() {
           isStale={isStale}
         />
       )}
-      <Pager shown={rows.length} next={value?.next} noun="session" isLoading={isStale && !problem} />
+      <Pager shown={value && rows.length} next={value?.next} noun="session" isLoading={isStale && !problem} />
     </>
   );
 }

@@ -8,7 +8,8 @@ export function Pager({
   noun,
   isLoading,
 }: {
-  shown: number;
+  /** Nothing where that is not known. */
+  shown: number | undefined;
   next: string | null | undefined;
   noun: string;
   isLoading?: boolean;
@@ -19,7 +20,11 @@ export function Pager({
   return (
     <nav class="pager" aria-label="Pages">
       <span role="status">
-        {isLoading ? 'Loading…' : `${shown} ${noun}${shown === 1 ? '' : 's'} on page ${number}`}
+        {isLoading
+          ? 'Loading…'
+          : shown === undefined
+            ? ''
+            : `${shown} ${noun}${shown === 1 ? '' : 's'} on page ${number}`}
       </span>
       {params.cursor ? (
         <>

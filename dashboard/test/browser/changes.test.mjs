@@ -48,6 +48,33 @@ describe('the dashboard, while things change', () => {
     assert.match(await page.locator('.graph .edge title').first().textContent(), /^slow: waits for [\d.]+ m?s$/);
   });
 
+  test('a list without its first answer says that it loads, not that it is empty', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await hold(client('early'), 'first/answer');
+    let answer;
+    const wanted = new Promise((resolve) => {
+      answer = resolve;
+    });
+    await page.route('**/query?*', async (route) => {
+      await wanted;
+      await route.continue();
+    });
+    await page.open('locks?prefix=first%2F');
+    await page.sees('Loading…');
+    assert.equal(await page.getByText('0 locks').count(), 0);
+    answer();
+    await page.sees('1 lock on page 1');
+  });
+
+  test('on a phone, the present page is in sight among the pages', async (t) => {
+    const page = await visit(t, browser, server.url, 'phone');
+    await page.open('fleet');
+    await page.waitForFunction(() => {
+      const { left, right } = document.querySelector('.side nav [aria-current]').getBoundingClientRect();
+      return left >= 0 && right <= innerWidth;
+    });
+  });
+
   test('a cycle is not said to be a deadlock, as its clients may have tasks of their own', async (t) => {
     const page = await visit(t, browser, server.url);
     const [one, two] = [client('one', 'ring'), client('two', 'ring')];
