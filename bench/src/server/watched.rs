@@ -32,8 +32,8 @@ struct Lookers {
     threads: Vec<JoinHandle<Result<()>>>,
 }
 
-/// How often a page of the dashboard asks; how often it does where events of its name come without an end; how
-/// often it asks for the list of buckets; and how often metrics are usually scraped.
+/// How often a page of the dashboard asks; how often it does where events of its name come without an end;
+/// how often it asks for the list of buckets; and how often metrics are usually scraped.
 const PAGE: Duration = Duration::from_secs(2);
 const BUSY_PAGE: Duration = Duration::from_millis(750);
 const BUCKETS: Duration = Duration::from_secs(15);

@@ -75,14 +75,18 @@ function OneName({ name }: { name: string }) {
       {value && known.holders.length + known.queue.length === 0 && hasNoPast && value.recoveringMs === 0 ? (
         <Free name={name} />
       ) : null}
-      <div class={isStale && value ? 'columns stale' : 'columns'}>
-        <Holders name={name} holders={known.holders} hasMore={known.hasMoreHolders} />
-        <Queue name={name} queue={known.queue} hasMore={known.hasMoreQueue} />
-      </div>
-      <section class="card" aria-labelledby="timeline-title">
-        <h2 id="timeline-title">Holds and waits over time</h2>
-        <Timeline bars={drawn} />
-      </section>
+      {value ? (
+        <div class={isStale ? 'columns stale' : 'columns'}>
+          <Holders name={name} holders={known.holders} hasMore={known.hasMoreHolders} />
+          <Queue name={name} queue={known.queue} hasMore={known.hasMoreQueue} />
+        </div>
+      ) : null}
+      {value || past.length > 0 ? (
+        <section class="card" aria-labelledby="timeline-title">
+          <h2 id="timeline-title">Holds and waits over time</h2>
+          <Timeline bars={drawn} />
+        </section>
+      ) : null}
       <Past past={past} ended={ended.problem} name={name} hasNone={hasNoPast} hasMore={Boolean(ended.value?.next)} />
     </>
   );

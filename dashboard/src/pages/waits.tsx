@@ -1,6 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { call, inBucket } from '../data/api';
 import { usePolled } from '../data/live';
+import { overview } from '../data/overview';
 import { bucket, change, linkTo, place } from '../data/place';
 import type { WaitEdge, WaitNode, Waits } from '../data/types';
 import { distinct, folded, keyOf, reduced, steps } from '../logic/graph';
@@ -10,7 +11,7 @@ import { bucketOption } from '../logic/shell';
 import { duration } from '../logic/times';
 import { Empty, KindMark, ModeMark } from '../parts/marks';
 import { NameLink, Text } from '../parts/name';
-import { Notice } from '../parts/notice';
+import { Notice, Recovery } from '../parts/notice';
 
 const SIZES = { nodeWidth: 156, nodeHeight: 40, columnGap: 96, rowGap: 14, partGap: 36 };
 const [SIDE_MARGIN, MARGIN] = [8, 28];
@@ -46,6 +47,7 @@ export function WaitsPage() {
         ever: of each group that does, one cycle is red.
       </p>
       <Notice problem={problem} />
+      <Recovery ms={overview.value?.recoveringMs} />
       {value && value.edges.length === 0 ? (
         <Empty
           title="Nothing waits."

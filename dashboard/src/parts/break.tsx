@@ -189,6 +189,7 @@ function Reason(props: {
         Reason
         <input
           ref={input}
+          data-first
           value={reason}
           aria-invalid={refused !== undefined}
           aria-describedby="reason-words"

@@ -75,6 +75,24 @@ describe('the dashboard, while things change', () => {
     });
   });
 
+  test('what is typed once a break is asked for is its reason', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await hold(client('typed'), 'typed/reason');
+    await page.open('name?name=typed%2Freason');
+    await page.getByRole('button', { name: 'Break…' }).click();
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.type('deadlock');
+    assert.equal(await page.getByLabel('Reason').inputValue(), 'deadlock');
+  });
+
+  test('a name of which the server says nothing is not said to be free', async (t) => {
+    const page = await visit(t, browser, server.url);
+    await page.route('**/query?*', (route) => route.abort());
+    await page.open('name?name=unknown');
+    await page.locator('.notice').waitFor();
+    assert.equal(await page.getByText('none waits').count(), 0);
+  });
+
   test('a cycle is not said to be a deadlock, as its clients may have tasks of their own', async (t) => {
     const page = await visit(t, browser, server.url);
     const [one, two] = [client('one', 'ring'), client('two', 'ring')];
@@ -330,5 +348,7 @@ test('after a restart, pages say that holders from before are waited for', async
   await page.open('');
   await page.sees(line);
   assert.equal(await page.getByText('Nothing is held, and nothing waits.').count(), 0);
+  await page.open('waits');
+  await page.sees(line);
   assert.deepEqual(await violations(page), []);
 });

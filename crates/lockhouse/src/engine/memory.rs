@@ -94,8 +94,8 @@ impl MemoryReservation {
         if bytes <= self.bytes { Ok(()) } else { self.grow(bytes, 4) }
     }
 
-    /// As [`reserve`](Self::reserve), but the tenant may have no more than so many quarters of its memory then:
-    /// what is kept for convenience leaves the rest to others.
+    /// As [`reserve`](Self::reserve), but the tenant may have no more than so many quarters of its memory
+    /// then: what is kept for convenience leaves the rest to others.
     pub(crate) fn reserve_of_quarters(
         &mut self,
         bytes: usize,

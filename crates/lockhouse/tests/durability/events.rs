@@ -8,7 +8,7 @@ use lockhouse::core::{Discipline, EventKind};
 use lockhouse::store::{CommitOutcome, HistoryFilter, StoreUnavailable, Write};
 use lockhouse::{
     Bucket, BucketKey, EventBounds, EventFilter, EventItem, Events, EventsFrom, House, MemoryBudget, NameBuf,
-    Options,
+    Options, StoreState,
 };
 
 use crate::gate::{Gate, manual, poll, record, settle};
@@ -185,7 +185,7 @@ async fn what_is_kept_gives_way_once_the_tenant_has_half_of_its_memory() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_written_with_the_next_commit_and_makes_none() {
+async fn a_refusal_is_written_with_the_next_commit_and_does_not_make_one() {
     let gate = Gate::new();
     let house = gate.house_with(Options::new().events(EventBounds::DEFAULT)).await;
     let bucket = house.bucket("default");
@@ -223,6 +223,29 @@ async fn a_refusal_is_written_with_the_next_commit_and_makes_none() {
     assert!(!gate.writes().iter().any(is_refusal));
     house.close().await;
     assert!(gate.writes().iter().any(is_refusal));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_for_which_no_commit_comes_have_one_of_their_own_or_are_left_out() {
+    let gate = Gate::new();
+    let house = refused(&gate, MANY).await;
+    let patience = EventBounds::REFUSALS_PATIENCE;
+    tokio::time::sleep(patience - Duration::from_millis(1)).await;
+    assert_eq!(gate.batches().len(), 0);
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    let batches = gate.batches();
+    let [batch] = &*batches else { panic!("{batches:?}") };
+    assert_eq!(batch.writes.len(), EventBounds::REFUSALS_WRITTEN);
+    assert!(batch.writes.iter().all(|write| matches!(write, Write::Refused { .. })));
+
+    let no_space = StoreUnavailable::NoSpace { place: "the disk".into() };
+    gate.then([CommitOutcome::Refused(no_space)]);
+    tokio::time::sleep(patience).await;
+    assert_eq!(gate.batches().len(), 1);
+    assert_eq!(house.refusals_left_out(), u64::from(MANY) - EventBounds::REFUSALS_WRITTEN as u64);
+    assert_eq!(house.store_state(), StoreState::Serving, "nobody else is refused for it");
+    tokio::time::sleep(100 * patience).await;
+    assert_eq!(gate.batches().len(), 0);
 }
 
 #[tokio::test]

@@ -112,6 +112,17 @@ fn a_lock_has_metadata_and_a_longest_hold() {
 }
 
 #[test]
+fn a_lock_that_is_lost_as_the_server_is_away_says_so() {
+    let server = ServerProcess::start("500ms");
+    let held = holder(&server, "n", "exec sleep 60");
+    drop(server);
+    let output = held.wait_with_output().unwrap();
+    assert_eq!(code(&output), 76);
+    let said = "lost the lock \"n\" (expired, as the server could not be reached)";
+    assert!(stderr(&output).contains(said), "{output:?}");
+}
+
+#[test]
 fn if_available_says_that_the_bucket_recovers_and_obeys_its_timeout() {
     let mut server = ServerProcess::with_file("8s");
     let mut held = holder(&server, "n", "read _");

@@ -48,12 +48,12 @@ fn a_list_with_filters_shows_what_they_name_in_their_order() {
     assert_eq!(column(&listed(&server, &["ls", "--limit", "1", "--sort", "age"]), "clientId"), ["holder"]);
     assert_eq!(listed(&server, &["ls", "--older-than", "1h"]), json!([]));
     let nothing = "nothing that was asked for is held, waits or is assigned in bucket \"default\"\n";
-    let nobody = "nobody holds or waits for \"other\" in bucket \"default\", and it is not assigned\n";
+    let no_holder = "nobody holds or waits for \"other\" in bucket \"default\", and it is not assigned\n";
     for (nothing, said) in [
         (&["--older-than", "1h"][..], nothing),
         (&["other", "--kind", "claim"], nothing),
         (&["--state", "assigned"], nothing),
-        (&["other"], nobody),
+        (&["other"], no_holder),
     ] {
         let output = lockhouse(&server, &[&["ls"], nothing].concat()).output().unwrap();
         assert_eq!((code(&output), stdout(&output)), (0, said), "{nothing:?}");
@@ -93,6 +93,29 @@ fn the_state_before_the_events_says_who_holds_who_waits_or_that_none_does() {
 }
 
 #[test]
+fn events_end_with_the_reader_of_their_lines_though_nothing_happens() {
+    let server = ServerProcess::start("10s");
+    let mut events = lockhouse(&server, &["events", "--state"]).spawn().unwrap();
+    let mut lines = BufReader::new(events.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("state"));
+    drop(lines);
+    assert_eq!(events.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_history_says_what_waited_and_never_held() {
+    let server = ServerProcess::start("10s");
+    let mut held = holder(&server, "report", "read line || true");
+    let late = lockhouse(&server, &["run", "report", "--timeout", "50ms", "--", "true"]).output().unwrap();
+    assert_eq!(code(&late), 75);
+    drop(held.stdin.take());
+    assert!(held.wait().unwrap().success());
+    let output = lockhouse(&server, &["history"]).output().unwrap();
+    let marked = stdout(&output).lines().filter(|line| line.ends_with("  waited, never held")).count();
+    assert_eq!(marked, 1, "{output:?}");
+}
+
+#[test]
 fn buckets_are_listed_with_their_figures() {
     let server = ServerProcess::start("10s");
     let empty = lockhouse(&server, &["buckets"]).output().unwrap();
@@ -127,6 +150,8 @@ fn what_no_list_knows_is_a_wrong_usage() {
         (&["buckets", "--limit", "x"], "invalid digit"),
         (&["buckets", "--limit", "0"], "'0' for '--limit <COUNT>': number would be zero"),
         (&["ls", "--limit", "0"], "'0' for '--limit <COUNT>': number would be zero"),
+        (&["history", "a", "--prefix", "b"], "'[NAME]' cannot be used with '--prefix <TEXT>'"),
+        (&["ls", "a", "--prefix", "b"], "'[NAME]' cannot be used with '--prefix <TEXT>'"),
         (&["history", "--limit", "0"], "'0' for '--limit <COUNT>': number would be zero"),
     ] {
         let output = bare(arguments).output().unwrap();

@@ -10,7 +10,6 @@
 //!
 //! One commit is under way at a time. Changes that come meanwhile are gathered for the next.
 
-use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,18 +20,15 @@ use lockhouse_store::{
     WriterId,
 };
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::engine::bucket::execute::first;
 use crate::engine::bucket::shared::Shared;
+use crate::engine::commit::batch::{Batch, Buckets};
 use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
 use crate::engine::commit::refusals::RefusalQueue;
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
 use crate::engine::sync::{AtomicIsize, AtomicU64, Mutex};
-
-/// The least share that each tenant, partition and bucket may have of a commit in its turn, however many
-/// there are: the largest command fits.
-const LEAST_SHARE: usize = 64;
 
 /// How long to wait before a batch is sent again: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -119,104 +115,6 @@ impl LastWrite {
     }
 }
 
-#[derive(Debug, Default)]
-struct Batch {
-    writes: Vec<Write>,
-    /// How many commands made them.
-    commands: usize,
-    buckets: Vec<Arc<Shared>>,
-}
-
-/// Buckets of one partition that have something to send.
-type Buckets = VecDeque<Arc<Shared>>;
-
-/// The buckets that have something to send, by their tenants and there by their partitions: each tenant has
-/// its turn, however many of them it has.
-#[derive(Debug)]
-struct Turns(VecDeque<VecDeque<Buckets>>);
-
-impl Turns {
-    /// In the order in which each tenant, and there each partition, has its first bucket there.
-    fn of(buckets: Buckets) -> Self {
-        let (mut tenants, mut partitions) = (HashMap::new(), HashMap::new());
-        let mut turns: VecDeque<VecDeque<Buckets>> = VecDeque::new();
-        for bucket in buckets {
-            let key = bucket.key();
-            let known = partitions.get(&key.partition).copied();
-            let (tenant, partition) = known.unwrap_or_else(|| {
-                let next = turns.len();
-                let tenant = *tenants.entry(key.tenant().to_owned()).or_insert(next);
-                if tenant == next {
-                    turns.push_back(VecDeque::new());
-                }
-                turns[tenant].push_back(Buckets::new());
-                let place = (tenant, turns[tenant].len() - 1);
-                partitions.insert(key.partition.clone(), place);
-                place
-            });
-            turns[tenant][partition].push_back(bucket);
-        }
-        Self(turns)
-    }
-
-    fn left(self) -> Buckets {
-        self.0.into_iter().flatten().flatten().collect()
-    }
-}
-
-/// The share that each of so many may have in its turn.
-fn share(of: usize, count: usize) -> usize {
-    (of / count.max(1)).max(LEAST_SHARE)
-}
-
-impl Batch {
-    /// Takes a share of each tenant in turn, until the commit is full, and gives back the buckets that have
-    /// more.
-    fn take_in_turns(&mut self, buckets: Buckets) -> Buckets {
-        let mut turns = Turns::of(buckets);
-        let share = share(WRITES_PER_COMMIT, turns.0.len());
-        while self.writes.len() < WRITES_PER_COMMIT
-            && let Some(mut tenant) = turns.0.pop_front()
-        {
-            self.take_of_tenant(&mut tenant, share.min(WRITES_PER_COMMIT - self.writes.len()));
-            if !tenant.is_empty() {
-                turns.0.push_back(tenant);
-            }
-        }
-        turns.left()
-    }
-
-    /// Takes so many writes of a tenant, about: a share of each of its partitions in turn.
-    fn take_of_tenant(&mut self, partitions: &mut VecDeque<Buckets>, most: usize) {
-        let (share, end) = (share(most, partitions.len()), self.writes.len() + most);
-        while self.writes.len() < end
-            && let Some(mut buckets) = partitions.pop_front()
-        {
-            self.take_of_partition(&mut buckets, share.min(end - self.writes.len()));
-            if !buckets.is_empty() {
-                partitions.push_back(buckets);
-            }
-        }
-    }
-
-    /// Takes so many writes of a partition, about: a share of each of its buckets in turn.
-    fn take_of_partition(&mut self, buckets: &mut Buckets, most: usize) {
-        let (share, end) = (share(most, buckets.len()), self.writes.len() + most);
-        while self.writes.len() < end
-            && let Some(bucket) = buckets.pop_front()
-        {
-            let most = share.min(end - self.writes.len());
-            let (commands, has_more) = bucket.take_changes(most, &mut self.writes);
-            self.commands += commands;
-            if has_more {
-                buckets.push_back(bucket.clone());
-            }
-            // More than once, if it had more than one turn: only the first counts.
-            self.buckets.push(bucket);
-        }
-    }
-}
-
 impl Pipeline {
     pub(crate) fn new(
         store: Arc<dyn Store>,
@@ -274,9 +172,12 @@ impl Pipeline {
 
     /// Something was refused in a bucket of that tenant, which goes into the history with the next commit.
     pub(crate) fn refused(&self, scope: &Arc<Scope>, tenant: &str, record: RefusalRecord) {
-        let left_out = self.refusals.add(scope, tenant, record, Instant::now());
-        if left_out > 0 {
-            self.note_left_out(left_out);
+        let added = self.refusals.add(scope, tenant, record, Instant::now());
+        if added.left_out > 0 {
+            self.note_left_out(added.left_out);
+        }
+        if added.is_sooner {
+            self.wake.notify_one();
         }
     }
 
@@ -349,7 +250,11 @@ impl Pipeline {
             match self.next(&mut delay).await {
                 Ok(batch) => {
                     let (start, writes) = (Instant::now(), batch.writes.len());
-                    if let Err(over) = self.commit(&mut next_seq, batch.writes).await {
+                    let committed = match batch.refusals_alone {
+                        0 => self.commit(&mut next_seq, batch.writes).await,
+                        count => self.commit_refusals(&mut next_seq, batch.writes, count).await,
+                    };
+                    if let Err(over) = committed {
                         break over;
                     }
                     let others = self.unsent.load(Ordering::Acquire).max(0).cast_unsigned();
@@ -378,7 +283,17 @@ impl Pipeline {
                 Some(Stop::Lost) => return Err(Stop::Lost),
                 Some(stop) if is_empty => return Err(stop),
                 None if is_empty => {
-                    woken.await;
+                    let Some(until) = self.refusals.patient_until() else {
+                        woken.await;
+                        continue;
+                    };
+                    if timeout_at(until, woken).await.is_err() {
+                        let mut batch = Batch::default();
+                        let taken = self.refusals.take_alone(Instant::now(), &mut batch.writes);
+                        if taken > 0 {
+                            return Ok(Batch { refusals_alone: taken, ..batch });
+                        }
+                    }
                     continue;
                 }
                 None => self.gather_company(delay).await,
@@ -504,17 +419,27 @@ impl Pipeline {
     }
 
     /// Writes what is still gathered for its minute, in one commit: a stop is not to take long because many
-    /// were refused. A disk that is nearly full may have no more space than for the last write, so that what is
-    /// refused is given up.
+    /// were refused. A disk that is nearly full may have no more space than for the last write, so that what
+    /// is refused is given up.
     async fn write_refusals(&self, next_seq: &mut u64) -> Result<(), StoreState> {
         let mut writes = Vec::new();
-        let (taken, mut left_out) = self.refusals.take_last(Instant::now(), &mut writes);
-        if !writes.is_empty() && !self.try_commit(next_seq, writes, true).await? {
-            self.refusals.leave_out(taken);
-            left_out += taken;
-        }
+        let (taken, left_out) = self.refusals.take_last(Instant::now(), &mut writes);
         if left_out > 0 {
             self.note_left_out(left_out);
+        }
+        if writes.is_empty() { Ok(()) } else { self.commit_refusals(next_seq, writes, taken).await }
+    }
+
+    /// Commits so many refusals, which are left out if the store refuses them.
+    async fn commit_refusals(
+        &self,
+        next_seq: &mut u64,
+        writes: Vec<Write>,
+        count: u64,
+    ) -> Result<(), StoreState> {
+        if !self.try_commit(next_seq, writes, true).await? {
+            self.refusals.leave_out(count);
+            self.note_left_out(count);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! Refusals of offline locks and claims on their way into the history. They never make a commit: they go with
-//! the next one that others make, so that a caller who is refused again and again makes the store write
-//! neither more often nor much more.
+//! Refusals of offline locks and claims on their way into the history. They go with the next commit that
+//! others make, so that a caller who is refused again and again makes the store write neither much more often
+//! nor much more. Where none comes for [`EventBounds::REFUSALS_PATIENCE`], they have one of their own.
 //!
 //! Each is one entry a minute, however often it comes. Where there are too many different ones, those that
 //! are written already make room first, at the price of another entry within the minute; then new ones of the
@@ -34,8 +34,19 @@ struct Gathered {
     next: Option<Instant>,
     /// When the present [`EventBounds::REFUSALS_PERIOD`] began, and how many were written in it.
     period: Option<(Instant, usize)>,
+    /// When a commit of their own was made last, or would have been.
+    alone: Option<Instant>,
     /// The tenant whose turn was the last.
     turn: Box<str>,
+}
+
+/// What the arrival of a refusal leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Added {
+    /// So many refusals are left out for it: of this one, or of others that have made room.
+    pub(crate) left_out: u64,
+    /// Whether something is due sooner than before.
+    pub(crate) is_sooner: bool,
 }
 
 #[derive(Debug, Default)]
@@ -64,20 +75,19 @@ struct State {
 }
 
 impl RefusalQueue {
-    /// Something was refused in a bucket of that tenant. Returns how many refusals are left out for it: of
-    /// this one, or of others that have made room.
-    pub(crate) fn add(&self, scope: &Arc<Scope>, tenant: &str, record: RefusalRecord, now: Instant) -> u64 {
+    /// Something was refused in a bucket of that tenant.
+    pub(crate) fn add(&self, scope: &Arc<Scope>, tenant: &str, record: RefusalRecord, now: Instant) -> Added {
         let kind = Kind {
             scope: scope.clone(),
             kind: record.kind,
             name: record.name.clone(),
             who: record.who.clone(),
         };
-        let left_out = self.gathered.lock().add(kind, tenant, record, now);
-        if left_out > 0 {
-            self.left_out.fetch_add(left_out, Ordering::Relaxed);
+        let added = self.gathered.lock().add(kind, tenant, record, now);
+        if added.left_out > 0 {
+            self.left_out.fetch_add(added.left_out, Ordering::Relaxed);
         }
-        left_out
+        added
     }
 
     /// Takes what goes with the commit that is about to be made.
@@ -86,6 +96,22 @@ impl RefusalQueue {
         if gathered.next.is_some_and(|next| next <= now) {
             gathered.take(now, writes);
         }
+    }
+
+    /// When they have a commit of their own, if no other comes before; none if nothing waits.
+    pub(crate) fn patient_until(&self) -> Option<Instant> {
+        let gathered = self.gathered.lock();
+        let next = gathered.next?;
+        Some(gathered.alone.map_or(next, |alone| alone.max(next)) + EventBounds::REFUSALS_PATIENCE)
+    }
+
+    /// Takes what has a commit of its own. Returns how many refusals that are.
+    pub(crate) fn take_alone(&self, now: Instant, writes: &mut Vec<Write>) -> u64 {
+        let mut gathered = self.gathered.lock();
+        gathered.alone = Some(now);
+        let all = gathered.count();
+        gathered.take(now, writes);
+        all - gathered.count()
     }
 
     /// Takes what goes with the last commit but one: as much as with any, whether or not its minute is over.
@@ -111,7 +137,7 @@ impl RefusalQueue {
 }
 
 impl Gathered {
-    fn add(&mut self, kind: Kind, tenant: &str, record: RefusalRecord, now: Instant) -> u64 {
+    fn add(&mut self, kind: Kind, tenant: &str, record: RefusalRecord, now: Instant) -> Added {
         let known = self.tenants.get_mut(tenant).and_then(|it| it.again(&kind, &record));
         let (due, left_out) = match known {
             Some(not_before) => (not_before, 0),
@@ -119,7 +145,8 @@ impl Gathered {
                 let bytes = bytes_of(&record);
                 let (has_space, left_out) = self.make_space(tenant, bytes);
                 if !has_space {
-                    return left_out + u64::from(record.count);
+                    let left_out = left_out + u64::from(record.count);
+                    return Added { left_out, is_sooner: false };
                 }
                 self.bytes += bytes;
                 let it = self.tenants.entry(tenant.into()).or_default();
@@ -128,8 +155,11 @@ impl Gathered {
                 (now, left_out)
             }
         };
-        self.next = Some(self.next.map_or(due, |next| next.min(due)));
-        left_out
+        let is_sooner = self.next.is_none_or(|next| due < next);
+        if is_sooner {
+            self.next = Some(due);
+        }
+        Added { left_out, is_sooner }
     }
 
     /// Makes room for so many bytes more of that tenant. Returns whether there is room, and how many refusals
@@ -276,7 +306,8 @@ mod tests {
             at,
             count: 1,
         };
-        queue.add(&Arc::new(Scope::new(tenant, "b")), tenant, record, begin + Duration::from_millis(ms))
+        let scope = Arc::new(Scope::new(tenant, "b"));
+        queue.add(&scope, tenant, record, begin + Duration::from_millis(ms)).left_out
     }
 
     fn written(queue: &RefusalQueue, (begin, ms): (Instant, u64)) -> Vec<(Arc<Scope>, RefusalRecord)> {
@@ -316,6 +347,21 @@ mod tests {
         assert_eq!(taken(&queue, (begin, 120_003)), []);
         let gathered = queue.gathered.lock();
         assert!(gathered.tenants.is_empty() && gathered.bytes == 0);
+    }
+
+    #[test]
+    fn refusals_are_patient_from_their_arrival_or_from_the_last_commit_of_their_own() {
+        let (queue, begin) = (RefusalQueue::default(), Instant::now());
+        let at = |ms| begin + Duration::from_millis(ms);
+        let patience = |ms| Some(at(ms) + EventBounds::REFUSALS_PATIENCE);
+        assert_eq!(queue.patient_until(), None);
+        (1..=200).for_each(|n| _ = refused(&queue, "t", &n.to_string(), (begin, n)));
+        assert_eq!(queue.patient_until(), patience(1));
+        let mut writes = Vec::new();
+        assert_eq!(queue.take_alone(at(10_001), &mut writes), EventBounds::REFUSALS_WRITTEN as u64);
+        assert_eq!((writes.len(), queue.patient_until()), (EventBounds::REFUSALS_WRITTEN, patience(10_001)));
+        assert_eq!(queue.take_alone(at(10_002), &mut writes), 0, "no more within the period");
+        assert_eq!(queue.patient_until(), patience(10_002));
     }
 
     #[test]

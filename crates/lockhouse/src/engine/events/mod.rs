@@ -62,6 +62,9 @@ impl EventBounds {
     /// The time in which those are written.
     pub const REFUSALS_PERIOD: Duration = Duration::from_secs(4);
 
+    /// For so long refusals wait for a commit that others make, until they have one of their own.
+    pub const REFUSALS_PATIENCE: Duration = Duration::from_secs(10);
+
     /// The most bytes of refusals that wait in a house for their turn. Beyond them the tenant that has most
     /// has refusals left out of the history.
     pub const REFUSAL_BYTES: usize = 1 << 20;

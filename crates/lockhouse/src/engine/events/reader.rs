@@ -79,9 +79,9 @@ impl Events {
     /// present state comes. None once the bucket is served here no more: its house has ended, or has lost its
     /// store or its slot.
     ///
-    /// Each change in the bucket costs a look at what is new, also where the filter admits none of it. A program
-    /// with many readers of few names looks less often: it [waits](Self::changed), and [looks](Self::look) when
-    /// it likes.
+    /// Each change in the bucket costs a look at what is new, also where the filter admits none of it. A
+    /// program with many readers of few names looks less often: it [waits](Self::changed), and
+    /// [looks](Self::look) when it likes.
     ///
     /// # Errors
     ///

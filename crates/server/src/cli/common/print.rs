@@ -1,10 +1,13 @@
 //! The output of commands: JSON for programs, lines for people.
 
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::io::Interest;
+use tokio::net::unix::pipe;
 
 use super::duration;
 use crate::cli::exit::{FAILURE, Failure};
@@ -46,6 +49,19 @@ pub(crate) fn take_back(failure: Failure, undone: Result<Value, Failure>) -> Fai
                 format_args!("{why}; it stays until its TTL ends, as giving it back failed: {error}"),
             )
         }
+    }
+}
+
+/// Waits until the pipe that stdout is has no reader. For ever, if it is none.
+pub(crate) async fn reader_gone() {
+    // Only its readiness is asked for: it goes on blocking when it is written to.
+    let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(pipe::Sender::from_owned_fd_unchecked);
+    let is_gone = match &stdout {
+        Ok(stdout) => stdout.ready(Interest::ERROR).await.is_ok(),
+        Err(_) => false,
+    };
+    if !is_gone {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Find {
     name: Option<String>,
 
     /// Only names that begin with this
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "name")]
     prefix: Option<String>,
 
     /// Only this kind

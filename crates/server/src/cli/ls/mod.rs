@@ -4,20 +4,17 @@ mod find;
 mod rows;
 
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use lockhouse::remote::{Connection, ConnectionState};
-use tokio::io::Interest;
-use tokio::net::unix::pipe;
 
 use self::find::Find;
 use self::rows::{changes, json, json_array, rows, table};
 use super::common::api::BucketClient;
-use super::common::print::recovery;
+use super::common::print::{reader_gone, recovery};
 use super::common::target::Target;
 use super::exit::{FAILURE, Failure, complain};
 
@@ -46,7 +43,8 @@ Exit codes:
    0 done
    1 failure
    2 wrong usage
-  69 the server cannot be reached")]
+  69 the server cannot be reached
+  75 the server refuses for now, as on a full disk")]
 pub(super) struct Ls {
     #[command(flatten)]
     find: Find,
@@ -170,19 +168,6 @@ fn print(lines: &[String]) -> Result<(), Error> {
         writeln!(out, "{line}")?;
     }
     Ok(out.flush()?)
-}
-
-/// Waits until the pipe that stdout is has no reader. For ever, if it is none.
-async fn reader_gone() {
-    // Only its readiness is asked for: it goes on blocking when it is written to.
-    let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(pipe::Sender::from_owned_fd_unchecked);
-    let is_gone = match &stdout {
-        Ok(stdout) => stdout.ready(Interest::ERROR).await.is_ok(),
-        Err(_) => false,
-    };
-    if !is_gone {
-        std::future::pending::<()>().await;
-    }
 }
 
 /// Where it is a screen.

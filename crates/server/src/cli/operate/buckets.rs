@@ -29,7 +29,8 @@ Exit codes:
    0 done
    1 failure
    2 wrong usage
-  69 the server cannot be reached")]
+  69 the server cannot be reached
+  75 the server refuses for now, as on a full disk")]
 pub(in crate::cli) struct Buckets {
     /// Only names that begin with this
     #[arg(long, value_name = "TEXT")]

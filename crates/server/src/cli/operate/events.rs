@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::cli::common::api::BucketClient;
-use crate::cli::common::print::line;
+use crate::cli::common::print::{line, reader_gone};
 use crate::cli::common::target::Target;
 use crate::cli::exit::{FAILURE, Failure, complain};
 
@@ -34,7 +34,8 @@ Exit codes:
    0 done: the reader of the lines has gone
    1 failure
    2 wrong usage
-  69 the server cannot be reached at the start")]
+  69 the server cannot be reached at the start
+  75 the server refuses for now, as on a full disk")]
 pub(in crate::cli) struct EventsCommand {
     /// Only events of this name
     #[arg(long, value_name = "NAME")]
@@ -66,6 +67,13 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 impl EventsCommand {
     pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
+        tokio::select! {
+            end = self.follow(&api) => end,
+            () = reader_gone() => Ok(ExitCode::SUCCESS),
+        }
+    }
+
+    async fn follow(&self, api: &BucketClient) -> Result<ExitCode, Failure> {
         let mut query = self.query();
         let (mut is_begun, mut pause) = (false, PAUSES.0);
         loop {

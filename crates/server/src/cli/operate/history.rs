@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Args;
-use lockhouse::store::HISTORY_PAGE;
+use clap::builder::PossibleValuesParser;
+use lockhouse::store::{HISTORY_PAGE, HistoryEnd};
 use serde_json::Value;
 
 use crate::cli::common::api::{BucketClient, Call};
@@ -15,7 +16,8 @@ use crate::cli::exit::Failure;
 /// Show who held what, from when to when, and why it ended.
 ///
 /// What has ended, the latest first: offline locks, claims, assignments and owners, also those from before a
-/// restart, and web locks since the server began; and what was refused or waited for in vain. What is held
+/// restart, and web locks since the server began; and what was refused, after 10 s at most, or waited for in
+/// vain. What is held
 /// now is shown by "lockhouse ls", what happens by "lockhouse events".
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -33,22 +35,23 @@ Exit codes:
    0 done
    1 failure
    2 wrong usage
-  69 the server cannot be reached")]
+  69 the server cannot be reached
+  75 the server refuses for now, as on a full disk")]
 pub(in crate::cli) struct History {
     /// Only this resource name
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
     /// Only names that begin with this
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "name")]
     prefix: Option<String>,
 
     /// Only entries of this kind
     #[arg(long, value_name = "KIND", value_parser = ["owner", "offline", "claim", "assignment", "web"])]
     kind: Option<String>,
 
-    /// Only what ended so, such as released, expired, stolen or broken
-    #[arg(long, value_name = "WORD")]
+    /// Only what ended so
+    #[arg(long, value_name = "WORD", value_parser = ends())]
     end: Option<String>,
 
     /// Only this owner and its offline locks
@@ -81,6 +84,10 @@ pub(in crate::cli) struct History {
 
     #[command(flatten)]
     target: Target,
+}
+
+fn ends() -> PossibleValuesParser {
+    PossibleValuesParser::new(HistoryEnd::KEYS.iter().map(|(key, _)| *key))
 }
 
 impl History {
@@ -134,10 +141,14 @@ fn described(entries: &[Value], bucket: &str) -> Vec<String> {
     table(header, entries.iter().map(row))
 }
 
-/// How often, by whom, and with which reason.
+/// Whether it never held, how often, by whom, and with which reason.
 fn why(entry: &Value) -> String {
+    let waited = matches!(entry["kind"].as_str(), Some("web" | "offline" | "claim"))
+        && entry["fencingToken"].is_null()
+        && entry["end"] != "refused";
+    let waited = waited.then(|| "waited, never held".to_owned());
     let times = entry["count"].as_u64().filter(|count| *count > 1).map(|count| format!("{count} times"));
     let operator = entry["operator"].is_string().then(|| format!("by {}", text(entry, "operator")));
     let reason = entry["reason"].is_string().then(|| format!("({})", text(entry, "reason")));
-    [times, operator, reason].into_iter().flatten().collect::<Vec<_>>().join("  ")
+    [waited, times, operator, reason].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }

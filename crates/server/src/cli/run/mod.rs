@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse::remote::Connection;
+use lockhouse::remote::{Connection, ConnectionState};
 use lockhouse::{Acquiring, Agent, LockGuard, Mode, NameBuf, Quota, RequestError};
 use lockhouse_wire as wire;
 use rustix::process::Signal;
@@ -195,7 +195,7 @@ impl Run {
                 return Err(failure);
             }
         };
-        let is_lost = self.attend(&mut job, &lock, signals).await.map_err(fault)?;
+        let is_lost = self.attend(&mut job, &lock, connection, signals).await.map_err(fault)?;
         let status = job.status().map_err(fault)?;
         drop(job);
         if is_lost {
@@ -276,7 +276,13 @@ impl Run {
 
     /// Waits for the command to end, and passes signals on to it; ends it when the lock is lost. Returns
     /// whether it was lost.
-    async fn attend(&self, job: &mut Job, lock: &LockGuard, signals: &mut Signals) -> io::Result<bool> {
+    async fn attend(
+        &self,
+        job: &mut Job,
+        lock: &LockGuard,
+        connection: &Connection,
+        signals: &mut Signals,
+    ) -> io::Result<bool> {
         let loss = loop {
             tokio::select! {
                 biased;
@@ -289,7 +295,9 @@ impl Run {
         // What is stopped ends only once it goes on.
         job.send(Signal::CONT);
         let name = lock.name().display();
-        complain(format_args!("lost the lock {name:?} ({loss}); the command got SIGTERM"));
+        let is_away = *connection.state().borrow() == ConnectionState::Lost;
+        let why = if is_away { ", as the server could not be reached" } else { "" };
+        complain(format_args!("lost the lock {name:?} ({loss}{why}); the command got SIGTERM"));
         let mut patience = pin!(sleep(self.kill_after));
         loop {
             tokio::select! {

@@ -29,7 +29,8 @@ pub(super) struct Overview {
     pub(super) agents: u64,
     pub(super) longest_wait: Option<Entry>,
     pub(super) contended: Vec<Contended>,
-    /// For how long, at most, holders from before a restart are waited for; none of a server that does not say.
+    /// For how long, at most, holders from before a restart are waited for; none of a server that does not
+    /// say.
     #[serde(default)]
     pub(super) recovering_ms: u64,
     /// None from a server that counts nothing.

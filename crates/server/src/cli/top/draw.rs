@@ -339,20 +339,20 @@ mod tests {
         }
     }
     #[test]
-    fn a_restart_whose_holders_may_be_missing_is_told() {
+    fn a_restart_whose_holders_may_be_missing_is_shown() {
         let (origin, bucket) = ("http://127.0.0.1:7420".to_owned(), "jobs".to_owned());
         let (every, palette) = (Duration::from_secs(1), Palette::of_environment());
         let scene = Scene { origin, bucket, every, palette };
         let mut view = View::new(String::new());
         let mut look = look(1, 1, &[], None);
-        for (recovering_ms, is_told) in [(8_200, true), (0, false)] {
+        for (recovering_ms, is_shown) in [(8_200, true), (0, false)] {
             look.overview.recovering_ms = recovering_ms;
             view.see(&view.question.clone(), Ok(look.clone()));
             let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
             terminal.draw(|frame| scene.draw(frame, &mut view)).unwrap();
-            let shown = terminal.backend().to_string();
+            let screen = terminal.backend().to_string();
             let line = "the server has restarted: for up to 9 s locks from before may be missing";
-            assert_eq!(shown.contains(line), is_told, "{shown}");
+            assert_eq!(screen.contains(line), is_shown, "{screen}");
         }
     }
 }

@@ -49,7 +49,8 @@ Exit codes:
    0 quit, by a key or a signal
    1 failure; also if the server does not permit the queries
    2 wrong usage; also if stdin or stdout is no terminal
-  69 the server cannot be reached at the start")]
+  69 the server cannot be reached at the start
+  75 the server refuses at the start, as on a full disk")]
 pub(super) struct Top {
     /// Only names that begin with this, at first
     #[arg(long, value_name = "TEXT", default_value = "")]

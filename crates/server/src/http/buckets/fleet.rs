@@ -19,8 +19,9 @@ use crate::http::request::decode::ApiResult;
 #[derive(Clone)]
 pub(crate) struct SentHeaders(pub(crate) HeaderMap);
 
-/// The page of the buckets of all nodes. The own ones are looked at before all others and after them: one that
-/// moves meanwhile is on one of the lists, and a node that has fallen silent meanwhile tells nothing of its own.
+/// The page of the buckets of all nodes. The own ones are looked at before all others and after them: one
+/// that moves meanwhile is on one of the lists, and a node that has fallen silent meanwhile tells nothing of
+/// its own.
 pub(super) async fn gather(
     cluster: &Cluster,
     request: &Parts,

@@ -59,8 +59,8 @@ pub(crate) enum EntrySort {
 pub(crate) enum Order {
     Name,
     Age,
-    /// By age, with the assignments behind all else, by name. It stays so once they were too many on one page:
-    /// none is on no page, whatever their number is by then.
+    /// By age, with the assignments behind all else, by name. It stays so once they were too many on one
+    /// page: none is on no page, whatever their number is by then.
     AgeAssignmentsLast,
 }
 

@@ -109,6 +109,12 @@ pub(super) fn of_kept_events() -> Vec<Constant> {
             "",
         ),
         (
+            "REFUSALS_PATIENCE",
+            humantime::format_duration(EventBounds::REFUSALS_PATIENCE).to_string(),
+            "how long they wait for a commit that others make",
+            "they have one of their own; left out where the store refuses it",
+        ),
+        (
             "REFUSAL_BYTES",
             bytes(EventBounds::REFUSAL_BYTES),
             "what such refusals take that wait, in a fleet of each slot",
