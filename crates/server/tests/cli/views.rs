@@ -150,8 +150,8 @@ fn what_no_list_knows_is_a_wrong_usage() {
         (&["buckets", "--limit", "x"], "invalid digit"),
         (&["buckets", "--limit", "0"], "'0' for '--limit <COUNT>': number would be zero"),
         (&["ls", "--limit", "0"], "'0' for '--limit <COUNT>': number would be zero"),
-        (&["history", "a", "--prefix", "b"], "'[NAME]' cannot be used with '--prefix <TEXT>'"),
-        (&["ls", "a", "--prefix", "b"], "'[NAME]' cannot be used with '--prefix <TEXT>'"),
+        (&["history", "a", "--prefix", "b"], "cannot be used with"),
+        (&["ls", "a", "--prefix", "b"], "cannot be used with"),
         (&["history", "--limit", "0"], "'0' for '--limit <COUNT>': number would be zero"),
     ] {
         let output = bare(arguments).output().unwrap();
