@@ -51,12 +51,7 @@ export function WaitsPage() {
       {value && value.edges.length === 0 ? (
         <Empty
           title="Nothing waits."
-          command={['ab', 'ba']
-            .map(
-              ([first, then]) =>
-                `lockhouse run${option} ${first} -- sh -c 'sleep 4; lockhouse run ${then} -- echo both'`,
-            )
-            .join('\n')}
+          command={`lockhouse run${option} a -- sh -c 'sleep 4; lockhouse run b -- echo both'\nlockhouse run${option} b -- sh -c 'sleep 4; lockhouse run a -- echo both'`}
         >
           Start these two commands within four seconds, each in a terminal of its own. Then each waits for the other,
           and this page shows both in red.

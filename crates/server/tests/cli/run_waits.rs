@@ -118,7 +118,7 @@ fn a_lock_that_is_lost_as_the_server_is_away_says_so() {
     drop(server);
     let output = held.wait_with_output().unwrap();
     assert_eq!(code(&output), 76);
-    let said = "lost the lock \"n\" (expired, as the server could not be reached)";
+    let said = "lost the lock \"n\" (expired, without a connection to the server)";
     assert!(stderr(&output).contains(said), "{output:?}");
 }
 

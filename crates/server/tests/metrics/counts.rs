@@ -76,7 +76,7 @@ async fn what_clients_do_is_counted_exactly() {
 }
 
 #[tokio::test]
-async fn refusals_that_find_no_room_on_their_way_into_the_history_are_counted() {
+async fn refusals_that_do_not_fit_on_their_way_into_the_history_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let server = with_database(folder.path());
     let connection = connect(url(&server)).await.unwrap();

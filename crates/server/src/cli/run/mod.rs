@@ -296,7 +296,7 @@ impl Run {
         job.send(Signal::CONT);
         let name = lock.name().display();
         let is_away = *connection.state().borrow() == ConnectionState::Lost;
-        let why = if is_away { ", as the server could not be reached" } else { "" };
+        let why = if is_away { ", without a connection to the server" } else { "" };
         complain(format_args!("lost the lock {name:?} ({loss}{why}); the command got SIGTERM"));
         let mut patience = pin!(sleep(self.kill_after));
         loop {
