@@ -68,9 +68,13 @@ export function App() {
   useEffect(() => {
     document.title = `${title} · ${plain(bucket.value)} · lockhouse`;
   }, [title, bucket.value]);
-  // On a phone the pages are a line that is wider than the screen.
+  const pages = useRef<HTMLElement>(null);
+  // On a phone the pages are a line that is wider than the screen. `scrollIntoView` would also move the place
+  // from which Tab goes on.
   useEffect(() => {
-    document.querySelector('.side nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+    const line = pages.current;
+    const item = line?.querySelector<HTMLElement>('[aria-current]');
+    if (line && item) line.scrollLeft += middle(item) - middle(line);
   }, [page]);
   const main = useRef<HTMLElement>(null);
   const shown = useRef(title);
@@ -92,7 +96,7 @@ export function App() {
             lockhouse
           </a>
           <BucketChoice />
-          <nav aria-label="Pages of the dashboard">
+          <nav aria-label="Pages of the dashboard" ref={pages}>
             <ul>
               {PAGES.filter((it) => !it.isHidden).map((it) => (
                 <NavItem
@@ -116,6 +120,11 @@ export function App() {
       <Help />
     </>
   );
+}
+
+function middle(of: HTMLElement): number {
+  const { left, right } = of.getBoundingClientRect();
+  return (left + right) / 2;
 }
 
 function NavItem({ entry, isHere }: { entry: PageEntry; isHere: boolean }) {

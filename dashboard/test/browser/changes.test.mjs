@@ -82,7 +82,7 @@ describe('the dashboard, while things change', () => {
     await page.getByRole('button', { name: 'Break…' }).click();
     await page.getByRole('dialog').waitFor();
     await page.keyboard.type('deadlock');
-    assert.equal(await page.getByLabel('Reason').inputValue(), 'deadlock');
+    assert.equal(await page.getByRole('textbox', { name: 'Reason' }).inputValue(), 'deadlock');
   });
 
   test('a name of which the server says nothing is not said to be free', async (t) => {
