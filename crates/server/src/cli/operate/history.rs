@@ -16,9 +16,8 @@ use crate::cli::exit::Failure;
 /// Show who held what, from when to when, and why it ended.
 ///
 /// What has ended, the latest first: offline locks, claims, assignments and owners, also those from before a
-/// restart, and web locks since the server began; and what was refused, after 10 s at most, or waited for in
-/// vain. What is held
-/// now is shown by "lockhouse ls", what happens by "lockhouse events".
+/// restart, and web locks since the server began; and what was refused (mostly within 10 s) or waited for in
+/// vain. What is held now is shown by "lockhouse ls", what happens by "lockhouse events".
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
