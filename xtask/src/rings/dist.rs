@@ -2,15 +2,15 @@
 //! this proves it fresh.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 
 use crate::rings::Run;
 use crate::rings::results::TestRun;
+use crate::workspace::tree;
 
 /// Where the client is; its build goes into `dist` below it.
 pub(crate) const CLIENT: &str = "clients/js";
@@ -21,52 +21,38 @@ pub(crate) const DASHBOARD: &str = "dashboard";
 /// What npm builds and the server embeds.
 pub(crate) const PROJECTS: [&str; 2] = [CLIENT, DASHBOARD];
 
-/// Builds each again and compares; the folders are left as they were, modification times included, so that
-/// nothing that embeds them is built anew.
+/// Builds each again, in a folder below the build's output, and compares.
 pub(crate) fn ring(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let mut tests = Vec::new();
     for project in PROJECTS {
-        tests.extend(compare(run, project)?);
+        let folder = run.root.join(project).join("dist");
+        if !folder.is_dir() {
+            bail!("{project}/dist is missing: run `cargo xtask fix`");
+        }
+        let built = tree::target(run.root).join("dist").join(project);
+        let mut build = Command::new("npm");
+        build.args(["run", "build", "--prefix", project, "--", "--emptyOutDir", "--outDir"]).arg(&built);
+        run.must(&mut build)?;
+        tests.extend(compare(project, &read(&folder)?, &read(&built)?));
     }
     Ok(tests)
 }
 
-fn compare(run: &Run<'_>, project: &str) -> Result<Vec<TestRun>> {
-    let folder = run.root.join(project).join("dist");
-    if !folder.is_dir() {
-        bail!("{project}/dist is missing: run `cargo xtask fix`");
-    }
-    let committed = read(&folder)?;
-    let built = build(run, project, &folder);
-    restore(&folder, &committed)?;
-    let built = built?;
-    let tests = committed.keys().chain(built.keys().filter(|file| !committed.contains_key(*file)));
-    let fresh = |file: &PathBuf| same(committed.get(file), built.get(file));
-    let tests = tests.map(|file| TestRun {
+/// The files of a folder, by their path below it.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// One test for each file that is in either.
+fn compare(project: &str, committed: &Files, built: &Files) -> Vec<TestRun> {
+    let files = committed.keys().chain(built.keys().filter(|file| !committed.contains_key(*file)));
+    let test = |file: &PathBuf| TestRun {
         suite: "dist".to_owned(),
         name: format!("{project}: {} is what `npm run build` makes", file.display()),
-        passed: fresh(file),
-    });
-    Ok(tests.collect())
+        passed: committed.get(file) == built.get(file),
+    };
+    files.map(test).collect()
 }
 
-struct SavedFile {
-    bytes: Vec<u8>,
-    modified: SystemTime,
-}
-
-fn build(run: &Run<'_>, project: &str, folder: &Path) -> Result<BTreeMap<PathBuf, SavedFile>> {
-    // From nothing, so that a file which is no longer built shows.
-    fs::remove_dir_all(folder)?;
-    run.must(Command::new("npm").args(["run", "build", "--prefix", project]))?;
-    read(folder)
-}
-
-fn same(committed: Option<&SavedFile>, built: Option<&SavedFile>) -> bool {
-    matches!((committed, built), (Some(committed), Some(built)) if committed.bytes == built.bytes)
-}
-
-fn read(folder: &Path) -> Result<BTreeMap<PathBuf, SavedFile>> {
+fn read(folder: &Path) -> Result<Files> {
     let mut files = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];
     while let Some(next) = open.pop() {
@@ -75,25 +61,11 @@ fn read(folder: &Path) -> Result<BTreeMap<PathBuf, SavedFile>> {
             if path.is_dir() {
                 open.push(path);
             } else {
-                let saved = SavedFile { bytes: fs::read(&path)?, modified: fs::metadata(&path)?.modified()? };
-                files.insert(path.strip_prefix(folder)?.to_path_buf(), saved);
+                files.insert(path.strip_prefix(folder)?.to_path_buf(), fs::read(&path)?);
             }
         }
     }
     Ok(files)
-}
-
-fn restore(folder: &Path, files: &BTreeMap<PathBuf, SavedFile>) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder)?;
-    }
-    for (file, saved) in files {
-        let path = folder.join(file);
-        fs::create_dir_all(path.parent().unwrap_or(folder))?;
-        fs::write(&path, &saved.bytes)?;
-        File::options().write(true).open(&path)?.set_modified(saved.modified)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -101,21 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_restored_to_the_byte_and_the_instant() {
-        let folder = std::env::temp_dir().join(format!("xtask-dist-{}", std::process::id()));
-        fs::create_dir_all(folder.join("sub")).unwrap();
-        fs::write(folder.join("sub/a.js"), "one").unwrap();
-        let before = read(&folder).unwrap();
-        fs::write(folder.join("sub/a.js"), "two").unwrap();
-        fs::write(folder.join("b.js"), "new").unwrap();
-        restore(&folder, &before).unwrap();
-        let after = read(&folder).unwrap();
-        assert_eq!(after.keys().collect::<Vec<_>>(), [Path::new("sub/a.js")]);
-        let file = &after[Path::new("sub/a.js")];
-        assert_eq!(
-            (file.bytes.as_slice(), file.modified),
-            (&b"one"[..], before[Path::new("sub/a.js")].modified)
-        );
-        fs::remove_dir_all(&folder).unwrap();
+    fn a_file_that_differs_or_is_in_one_folder_alone_is_not_fresh() {
+        let files = |files: &[(&str, &str)]| -> Files {
+            files.iter().map(|(name, text)| (PathBuf::from(name), text.as_bytes().to_vec())).collect()
+        };
+        let committed = files(&[("same", "1"), ("changed", "1"), ("gone", "1")]);
+        let built = files(&[("same", "1"), ("changed", "2"), ("new", "1")]);
+        let passed: Vec<bool> = compare("p", &committed, &built).iter().map(|test| test.passed).collect();
+        // In the order of the names, and those that are only built at the end: changed, gone, same, new.
+        assert_eq!(passed, [false, false, true, false]);
     }
 }
