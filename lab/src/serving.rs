@@ -67,7 +67,7 @@ impl Drop for ServerProcess {
         // The process may have ended by itself.
         _ = self.child.kill();
         _ = self.child.wait();
-        shell::end_group_with_us(0);
+        shell::group_has_ended(self.child.id());
     }
 }
 

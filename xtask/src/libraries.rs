@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
 use crate::rings::results::TestRun;
-use crate::rings::{self, dist};
+use crate::rings::{self, Run, dist};
 use crate::workspace::origin::RunOrigin;
 use crate::workspace::{cargo, setup, shell, tree};
 
@@ -62,7 +62,7 @@ struct Count {
 pub(crate) fn run(args: &Args) -> Verdict {
     let root = tree::root()?;
     setup::browser(&root)?;
-    setup::packages(&root, TESTS)?;
+    setup::npm_packages(&Run::preparing(&root, "setup")?, TESTS)?;
     let server = cargo::program(&root, "lockhouse")?;
     let package: Package = serde_json::from_slice(&fs::read(root.join(TESTS).join("package.json"))?)?;
     let ours = tests(&root, &server, "lockhouse")?;

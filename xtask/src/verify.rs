@@ -1,45 +1,82 @@
 //! `cargo xtask verify`: the quick gate. The command changes nothing but `target/`.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Result;
 
 use crate::Verdict;
-use crate::rings::{dist, interleavings};
+use crate::rings::schedule::{self, Needs};
+use crate::rings::{dist, interleavings, run};
 use crate::workspace::cargo::PROFILE;
 use crate::workspace::{shell, tree};
 
+/// One thing that must hold.
+struct Gate {
+    name: &'static str,
+    command: Command,
+    needs: Needs,
+}
+
 pub(crate) fn run() -> Verdict {
     let root = tree::root()?;
-    let mut gates: Vec<Command> = lints(&root).into_iter().map(|(_, gate)| gate).collect();
+    let started = Instant::now();
+    let gates = gates(&root);
+    let names: Vec<&str> = gates.iter().map(|gate| gate.name).collect();
+    let judged = schedule::run(gates, |gate| gate.needs, |gate| judge(&root, gate));
+    let mut broken = Vec::new();
+    for (name, holds) in names.into_iter().zip(judged) {
+        if !holds? {
+            broken.push(name);
+        }
+    }
+    let seconds = started.elapsed().as_secs();
+    if broken.is_empty() {
+        println!("verified in {seconds} s");
+    } else {
+        let broken = broken.join(", ");
+        println!("not verified: {broken} ({seconds} s); `cargo xtask fix` mends what a machine can");
+    }
+    Ok(broken.is_empty())
+}
+
+/// The gates. Cargo lets only one of the lints build at a time, so they have the same needs: one of them runs
+/// beside one of the others.
+fn gates(root: &Path) -> Vec<Gate> {
     // A debug build, whose assertions are checked.
-    let quick_tests =
-        ["test", "--quiet", "-p", "lockhouse-core", "-p", "lockhouse", "-p", "xtask", "-p", "lab"];
-    gates.push(with_env(cargo(&quick_tests), "RUST_BACKTRACE", "0"));
+    let tests = if shell::exists("cargo-nextest") { &["nextest", "run"][..] } else { &["test", "--quiet"] };
+    let packages = ["lockhouse-core", "lockhouse", "xtask", "lab"].map(|package| ["-p", package]);
+    let mut quick_tests = cargo(tests);
+    quick_tests.args(packages.as_flattened()).env("RUST_BACKTRACE", "0");
+    let mut gates = vec![Gate { name: "tests", command: quick_tests, needs: Needs::Little }];
     for project in dist::PROJECTS {
         if root.join(project).join("node_modules").is_dir() {
-            gates.push(npm_check(project));
+            gates.push(Gate { name: project, command: npm_check(project), needs: Needs::Little });
         } else {
             println!("{project}: not checked, as its packages are not installed (npm ci)");
         }
     }
-    let mut broken = Vec::new();
-    for mut gate in gates {
-        if !shell::run_shown(gate.current_dir(&root))?.is_success() {
-            broken.push(shell::line(&gate));
-        }
+    let lints = lints(root).into_iter();
+    gates.extend(lints.map(|(name, command)| Gate { name, command, needs: Needs::Cores }));
+    gates
+}
+
+/// Runs a gate, and shows its output if it does not hold.
+fn judge(root: &Path, mut gate: Gate) -> Result<bool> {
+    let started = Instant::now();
+    let log = run::log_of(root, &format!("verify-{}", gate.name.replace([' ', '/'], "-")))?;
+    let _ = fs::remove_file(&log);
+    let end = shell::run_logged(gate.command.current_dir(root), &log, run::NO_LIMIT)?;
+    let seconds = started.elapsed().as_secs();
+    if end.is_success() {
+        println!("── {:<28} ok in {seconds} s", gate.name);
+    } else {
+        let (output, command) = (run::last_lines(&log), shell::line(&gate.command));
+        println!("{output}\n── {:<28} FAILED in {seconds} s ({end}): {command}", gate.name);
     }
-    for gate in &broken {
-        println!("failed: {gate}");
-    }
-    println!(
-        "{}",
-        if broken.is_empty() {
-            "verified"
-        } else {
-            "not verified; `cargo xtask fix` mends what a machine can"
-        }
-    );
-    Ok(broken.is_empty())
+    Ok(end.is_success())
 }
 
 /// Format, lints and documentation of the Rust side, by name.

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let input = child.stdin.take();
     let status = child.wait()?;
     drop(input);
-    shell::end_group_with_us(0);
+    shell::group_has_ended(child.id());
     if let Some(file) = &args.history {
         let written = history_in(folder.path());
         std::fs::copy(written, file).with_context(|| format!("cannot write {}", file.display()))?;

@@ -141,10 +141,11 @@ impl Server {
 
     /// How it has ended by itself, if it has.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        let status = self.child.as_mut().context("it is dead")?.try_wait()?;
+        let child = self.child.as_mut().context("it is dead")?;
+        let (id, status) = (child.id(), child.try_wait()?);
         if status.is_some() {
             self.child = None;
-            shell::end_group_with_us(0);
+            shell::group_has_ended(id);
         }
         Ok(status)
     }
@@ -156,7 +157,7 @@ impl Server {
         ensure!(ended.is_none(), "the server ended by itself: {ended:?}, see server.log");
         child.kill()?;
         child.wait()?;
-        shell::end_group_with_us(0);
+        shell::group_has_ended(child.id());
         Ok(())
     }
 }
@@ -167,6 +168,7 @@ impl Drop for Server {
             // The process may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
+            shell::group_has_ended(child.id());
         }
     }
 }

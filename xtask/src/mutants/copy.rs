@@ -1,5 +1,6 @@
 //! The copy of the tree in which bugs are planted, with a target folder of its own.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -121,13 +122,27 @@ impl Copy {
     }
 }
 
-/// Copies what cargo needs to find its earlier work: fingerprints, dependencies, outputs of build scripts.
+/// Copies what cargo needs to find its earlier work: fingerprints, outputs of build scripts, and libraries.
+/// Programs are left out: they are most of the bytes, and each of them that a ring needs is linked anew.
+///
+/// The folder is a copy, and not the project's own: an artifact with a bug has the name of the one without it,
+/// and cargo, which compares times, would take it for fresh after the bug is gone.
 fn seed(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for part in [".fingerprint", "build", "deps"] {
+    fs::create_dir_all(to.join("deps"))?;
+    for part in [".fingerprint", "build"] {
         if from.join(part).is_dir() {
             let status = Command::new("cp").arg("-a").arg(from.join(part)).arg(to.join(part)).status()?;
             anyhow::ensure!(status.success(), "cannot copy {}", from.join(part).display());
+        }
+    }
+    let Ok(files) = fs::read_dir(from.join("deps")) else { return Ok(()) };
+    for file in files {
+        let file = file?.path();
+        let is_wanted = |end: &OsStr| ["d", "rlib", "rmeta", "so"].iter().any(|wanted| end == *wanted);
+        if let (true, Some(name)) = (file.extension().is_some_and(is_wanted), file.file_name()) {
+            let copy = to.join("deps").join(name);
+            fs::copy(&file, &copy)?;
+            File::options().write(true).open(&copy)?.set_modified(fs::metadata(&file)?.modified()?)?;
         }
     }
     Ok(())

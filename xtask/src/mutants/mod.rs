@@ -16,7 +16,8 @@ use clap::Args as ClapArgs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::workspace::{setup, tree};
+use crate::rings::run;
+use crate::workspace::tree;
 use copy::Copy;
 use patch::Patch;
 use ring::{Judgement, Programs};
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &Args) -> crate::Verdict {
     let mut patches = chosen(all, args)?;
     patches.retain(|patch| results.iter().all(|result: &PatchResult| result.name != patch.name));
     if patches.iter().any(|patch| ring::kind(&patch.ring) == "js") {
-        setup::run(&root)?;
+        run::prepare(&root)?;
     }
     let copy = Copy::new(&root, patches.len() > FEW)?;
     let commit = tree::head(&root)?;

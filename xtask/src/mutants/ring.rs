@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::copy::Copy;
-use crate::rings::{NO_LIMIT, interleavings, results};
+use crate::rings::run::NO_LIMIT;
+use crate::rings::{interleavings, results};
 use crate::workspace::cargo::{BUILD, PROFILE, WHOLE};
 use crate::workspace::shell::{self, End};
 use crate::workspace::tree;

@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 
 use crate::rings::results::{RingResult, TestRun};
-use crate::workspace::{setup, tree};
+use crate::rings::run;
+use crate::workspace::tree;
 use crate::{Verdict, rings};
 use checklist::Line;
 use join::{Coverage, Joined};
@@ -102,18 +103,19 @@ fn run_what_is_missing(root: &Path, stamp: &str, section: &str) -> Result<()> {
     let lines = section_lines(root, section)?;
     let needed =
         |ring: &rings::Ring| lines.iter().any(|line| line.tests.iter().any(|test| test.ring() == ring.name));
-    let mut set_up = false;
+    let mut missing = Vec::new();
     for ring in rings::RINGS.iter().filter(|ring| needed(ring)) {
         if RingResult::load(root, ring.name, stamp)?.is_none() {
-            if !set_up {
-                set_up = true;
-                if let Err(error) = setup::run(root).and_then(|()| rings::build(root)) {
-                    println!("   setup failed: {error:#}");
-                }
-            }
-            rings::run(ring, root, stamp)?;
+            missing.push(ring);
         }
     }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if let Err(error) = run::prepare(root).and_then(|()| run::build(root)) {
+        println!("   setup failed: {error:#}");
+    }
+    run::run(missing, root, stamp);
     Ok(())
 }
 

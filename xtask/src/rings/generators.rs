@@ -29,6 +29,11 @@ pub(crate) fn ring(run: &Run<'_>, binary: &Path) -> Result<Vec<TestRun>> {
     ])
 }
 
+/// Installs the generators, unless they are there.
+pub(crate) fn install(run: &Run<'_>) -> Result<()> {
+    Place::new(run).map(|_| ())
+}
+
 /// A folder below the build's output, where the generators are installed.
 struct Place(PathBuf);
 
@@ -50,7 +55,7 @@ impl Place {
         }
         run.must(Command::new("python3").args(["-m", "venv", "--clear"]).arg(place.0.join("python")))?;
         run.must(place.in_python("pip").args(["install", "--quiet", "-r", "requirements.txt"]))?;
-        run.must(place.command("npm").args(["ci", "--no-audit", "--no-fund"]))?;
+        run.must(place.command("npm").args(["ci", "--no-audit", "--no-fund", "--prefer-offline"]))?;
         fs::write(mark, installed)?;
         Ok(place)
     }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::results::{self, TestRun};
-use super::{HANG, Run, checked};
+use super::run::HANG;
+use super::{Run, checked};
 use crate::workspace::cargo::PROFILE;
 use crate::workspace::tree;
 

@@ -4,22 +4,25 @@ mod alerts;
 pub(crate) mod conformance;
 pub(crate) mod dashboard;
 pub(crate) mod dist;
-mod generators;
+pub(crate) mod generators;
 pub(crate) mod interleavings;
 pub(crate) mod results;
+pub(crate) mod run;
 mod running_server;
-mod schemathesis;
+pub(crate) mod schedule;
+pub(crate) mod schemathesis;
 pub(crate) mod test;
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use self::results::{RingResult, TestRun, suite_of_package};
+use self::results::{TestRun, suite_of_package};
+pub(crate) use self::run::Run;
+use self::schedule::Needs;
 use crate::verify;
 use crate::workspace::cargo::{BUILD, PROFILE, WHOLE};
 use crate::workspace::{shell, tree};
@@ -29,109 +32,152 @@ pub(crate) struct Ring {
     pub(crate) name: &'static str,
     /// The property that the ring shows, for the progress line.
     pub(crate) shows: &'static str,
+    needs: Needs,
     /// How long it takes on two cores, with everything built. Only a hang takes [`HANG`] times as long. A
     /// ring without it builds what it judges and ends its own hangs.
     usual_s: Option<u64>,
     work: fn(&Run<'_>) -> Result<Vec<TestRun>>,
 }
 
-/// A limit ends what hangs; a slow machine, or one with other work on it, stays far below.
-const HANG: u64 = 10;
-
-/// Every ring that `cargo xtask test` runs, in this order.
+/// Every ring that `cargo xtask test` runs. Of those that may begin, the first in this order does.
 pub(crate) const RINGS: &[Ring] = &[
     Ring {
         name: "dist",
         shows: "the committed builds of client and dashboard are fresh",
+        needs: Needs::Cores,
         usual_s: Some(30),
         work: dist::ring,
     },
-    Ring { name: "lint", shows: "format, lints and documentation", usual_s: Some(180), work: lint },
-    Ring { name: "rust", shows: "unit, scenario, library and server tests", usual_s: Some(180), work: rust },
-    Ring { name: "doc", shows: "examples in the documentation", usual_s: Some(60), work: doctests },
+    Ring {
+        name: "lint",
+        shows: "format, lints and documentation",
+        needs: Needs::Cores,
+        usual_s: Some(180),
+        work: lint,
+    },
+    Ring {
+        name: "rust",
+        shows: "unit, scenario, library and server tests",
+        needs: Needs::Cores,
+        usual_s: Some(180),
+        work: rust,
+    },
+    Ring {
+        name: "doc",
+        shows: "examples in the documentation",
+        needs: Needs::Cores,
+        usual_s: Some(60),
+        work: doctests,
+    },
     Ring {
         name: "js",
         shows: "client in Chromium and Node, against the built server; sample applications in Chromium",
+        needs: Needs::Little,
         usual_s: Some(250),
         work: js,
     },
     Ring {
         name: dashboard::NAME,
         shows: "the dashboard in Chromium, on a server with 10^5 locks",
+        needs: Needs::Little,
         usual_s: Some(240),
         work: dashboard::ring,
     },
     Ring {
         name: "http",
         shows: "the HTTP API against its OpenAPI document, and what generators make of it",
+        needs: Needs::Little,
         usual_s: Some(120),
         work: http,
     },
     Ring {
         name: "alerts",
         shows: "the alert rules, by Prometheus's own tool",
+        needs: Needs::Little,
         usual_s: Some(10),
         work: alerts::ring,
     },
     Ring {
         name: "oracle",
         shows: "core against a transcription of the specification",
+        needs: Needs::Cores,
         usual_s: Some(60),
         work: oracle,
     },
-    Ring { name: "model", shows: "every state of a small world", usual_s: Some(30), work: model },
+    Ring {
+        name: "model",
+        shows: "every state of a small world",
+        needs: Needs::Cores,
+        usual_s: Some(30),
+        work: model,
+    },
     Ring {
         name: "crash",
         shows: "20 kills and a few disk failures of a server that real clients use",
+        needs: Needs::Little,
         usual_s: Some(60),
         work: crash,
     },
     Ring {
         name: "chaos",
         shows: "three kinds of faults, chosen by the commit, in a fleet that real clients use",
+        needs: Needs::Little,
         usual_s: Some(75),
         work: chaos,
     },
     Ring {
         name: "matrix",
         shows: "every route and frame with every kind of credential",
+        needs: Needs::Cores,
         usual_s: Some(60),
         work: matrix,
     },
     Ring {
         name: interleavings::NAME,
         shows: "threads that meet in bucket, house and pipeline",
+        needs: Needs::Cores,
         usual_s: None,
         work: interleavings::ring,
     },
     Ring {
         name: "sim",
         shows: "schedules of faults over house, store and sessions, and over a fleet",
+        needs: Needs::Cores,
         usual_s: Some(80),
         work: sim,
     },
-    Ring { name: "soak", shows: "1000 connections that come and go for 20 s", usual_s: Some(75), work: soak },
+    Ring {
+        name: "soak",
+        shows: "1000 connections that come and go for 20 s",
+        needs: Needs::Little,
+        usual_s: Some(75),
+        work: soak,
+    },
     Ring {
         name: "neighbours",
         shows: "what a tenant is answered beside one that is at its limits",
+        needs: Needs::Machine,
         usual_s: Some(60),
         work: neighbours,
     },
     Ring {
         name: "guard",
         shows: "the hot paths take no more instructions than was accepted",
+        needs: Needs::Machine,
         usual_s: Some(60),
         work: guard,
     },
     Ring {
         name: "mutants",
         shows: "two planted bugs, chosen by the commit, are caught",
+        needs: Needs::Cores,
         usual_s: None,
         work: mutants,
     },
     Ring {
         name: SECRETS,
         shows: "no log of all that ran before has a secret",
+        needs: Needs::Machine,
         usual_s: Some(10),
         work: secrets,
     },
@@ -142,95 +188,6 @@ pub(crate) const WITHOUT_BUILD: [&str; 5] = ["dist", "lint", "alerts", interleav
 
 /// The ring that looks at what the others left.
 pub(crate) const SECRETS: &str = "secrets";
-
-/// One run of a ring: where, with which log, until when.
-pub(crate) struct Run<'a> {
-    pub(crate) root: &'a Path,
-    log: PathBuf,
-    deadline: Option<Instant>,
-}
-
-/// For what must take the time that it takes: no build ends for its slowness.
-pub(crate) const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
-
-impl Run<'_> {
-    /// Runs a program with its output in the ring's log; an end other than success is reported, not judged.
-    pub(crate) fn logged(&self, command: &mut Command) -> Result<shell::End> {
-        let left =
-            self.deadline.map_or(NO_LIMIT, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let mut log = fs::File::options().create(true).append(true).open(&self.log)?;
-        std::io::Write::write_all(&mut log, format!("$ {}\n", shell::line(command)).as_bytes())?;
-        if command.get_current_dir().is_none() {
-            command.current_dir(self.root);
-        }
-        command.env(traces::FOLDER, tree::traces_folder(self.root)?);
-        shell::run_logged(command, &self.log, left)
-    }
-
-    /// Runs a program that must succeed for the ring to go on.
-    pub(crate) fn must(&self, command: &mut Command) -> Result<()> {
-        let end = self.logged(command)?;
-        if !end.is_success() {
-            bail!("{}: {end}", shell::line(command));
-        }
-        Ok(())
-    }
-}
-
-/// Runs `ring` on the present tree, reports the result, and stores it for `cargo xtask requirements`.
-pub(crate) fn run(ring: &Ring, root: &Path, stamp: &str) -> Result<RingResult> {
-    println!("── {:<8} {}", ring.name, ring.shows);
-    let log = tree::results_folder(root)?.join(format!("{}.log", ring.name));
-    let _ = fs::remove_file(&log);
-    let started = Instant::now();
-    let deadline = ring.usual_s.map(|usual| started + Duration::from_secs(HANG * usual));
-    let run = Run { root, log: log.clone(), deadline };
-    let (tests, failure) = judge((ring.work)(&run));
-    let seconds = started.elapsed().as_secs_f64();
-    let result = RingResult { ring: ring.name.to_owned(), tree: stamp.to_owned(), seconds, tests, failure };
-    result.save(root)?;
-    report(&result, &log);
-    Ok(result)
-}
-
-/// A ring fails as a whole if it could not be run, or ran nothing.
-fn judge(work: Result<Vec<TestRun>>) -> (Vec<TestRun>, Option<String>) {
-    match work {
-        Ok(tests) if tests.is_empty() => (tests, Some("no test ran".to_owned())),
-        Ok(tests) => (tests, None),
-        Err(error) => (Vec::new(), Some(format!("{error:#}"))),
-    }
-}
-
-fn report(result: &RingResult, log: &Path) {
-    let (passed, failed) = (result.passed(), result.failed());
-    if failed > 0 {
-        println!("{}", last_lines(log));
-        for test in result.tests.iter().filter(|test| !test.passed) {
-            println!("   failed: {}: {}", test.suite, test.name);
-        }
-        if let Some(failure) = &result.failure {
-            println!("   {} failed: {failure}", result.ring);
-        }
-    }
-    let word = if failed == 0 { "ok" } else { "FAILED" };
-    println!("   {word}: {passed} passed, {failed} failed in {:.1} s", result.seconds);
-}
-
-/// The end of a log, with the place of the rest.
-fn last_lines(log: &Path) -> String {
-    let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
-    let lines: Vec<&str> = text.lines().collect();
-    let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
-    let mut end = shown.join("\n");
-    if shown.len() < lines.len() {
-        end += &format!("\n(the last {} of {} lines of {})", shown.len(), lines.len(), log.display());
-    }
-    end
-}
-
-/// How much of a failed ring's log is shown.
-const LOG_LINES_SHOWN: usize = 400;
 
 fn lint(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let mut gates = verify::lints(run.root);
@@ -243,29 +200,8 @@ fn lint(run: &Run<'_>) -> Result<Vec<TestRun>> {
     judged.collect()
 }
 
-/// Builds the tests and, as integration tests need it, the server's binary, before the rings and without a
-/// limit; where nothing has changed this takes no time.
-pub(crate) fn build(root: &Path) -> Result<()> {
-    println!("── build    tests and programs");
-    let log = tree::results_folder(root)?.join("build.log");
-    let _ = fs::remove_file(&log);
-    let started = Instant::now();
-    let run = Run { root, log: log.clone(), deadline: None };
-    // Cargo puts it back even if it is fresh; were it left, a build that fails would leave an old one to be
-    // tested.
-    let _ = fs::remove_file(server(root));
-    // The tests alone do not make every program.
-    let builds = [["build", "--bins"], ["test", "--no-run"]];
-    let built = builds.iter().try_for_each(|args| run.must(Command::new("cargo").args(args).args(BUILD)));
-    match &built {
-        Ok(()) => println!("   ok: built in {:.1} s", started.elapsed().as_secs_f64()),
-        Err(_) => println!("{}", last_lines(&log)),
-    }
-    built
-}
-
 /// The server's binary, as the build makes it.
-fn server(root: &Path) -> PathBuf {
+pub(crate) fn server(root: &Path) -> PathBuf {
     tree::target(root).join(PROFILE).join("lockhouse")
 }
 
@@ -428,11 +364,13 @@ fn secrets(run: &Run<'_>) -> Result<Vec<TestRun>> {
     proof(run, SECRETS, "no_log_holds_a_secret", &[])
 }
 
-/// Runs another command of ours, which is one test: it passes if the command exits 0.
+/// Runs another command of ours, which is one test: it passes if the command exits 0. The program is the one
+/// that the build made, and is started without cargo, whose lock would make it wait for other rings.
 fn proof(run: &Run<'_>, command: &str, test: &str, args: &[&str]) -> Result<Vec<TestRun>> {
+    let program = if ["mutants", SECRETS].contains(&command) { "xtask" } else { "lab" };
+    let program = tree::target(run.root).join(PROFILE).join(program);
     let json = tree::results_folder(run.root)?.join(format!("{command}.report.json"));
-    let end =
-        run.logged(Command::new("cargo").args(["xtask", command]).args(args).arg("--json").arg(json))?;
+    let end = run.logged(Command::new(program).arg(command).args(args).arg("--json").arg(json))?;
     Ok(vec![TestRun { suite: command.to_owned(), name: test.to_owned(), passed: end.is_success() }])
 }
 
@@ -474,12 +412,6 @@ mod tests {
         assert!(checked(vec![run_of(true)], End::Exit(1)).is_err());
         assert!(checked(vec![run_of(false)], End::Exit(1)).is_ok());
         assert!(checked(vec![run_of(true)], End::Exit(0)).is_ok());
-    }
-
-    #[test]
-    fn a_ring_that_ran_nothing_failed() {
-        assert_eq!(judge(Ok(vec![])).1.as_deref(), Some("no test ran"));
-        assert_eq!(judge(Ok(vec![run_of(true)])).1, None);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) fn ring(run: &Run<'_>, binary: &Path) -> Result<Vec<TestRun>> {
 }
 
 /// Into a place of its own below the build's output, unless it is there.
-fn install(run: &Run<'_>) -> Result<PathBuf> {
+pub(crate) fn install(run: &Run<'_>) -> Result<PathBuf> {
     let place = tree::target(run.root).join("schemathesis");
     let program = place.join("bin/schemathesis");
     let installed = place.join("installed");

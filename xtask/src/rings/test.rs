@@ -1,12 +1,15 @@
 //! `cargo xtask test`: from a fresh clone to one total.
 
+use std::panic::resume_unwind;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
 
-use crate::workspace::{setup, tree};
+use super::{Ring, run};
+use crate::workspace::tree;
 use crate::{Verdict, requirements, rings};
 
 #[derive(Debug, ClapArgs)]
@@ -18,29 +21,19 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Verdict {
     let root = tree::root()?;
-    let mut times = Times::default();
-    let (mut passed, mut failed) = (0, 0);
-    let is_chosen =
-        |ring: &rings::Ring| args.only.is_empty() || args.only.iter().any(|name| name == ring.name);
-    let mut steps = vec![("setup", setup::run as fn(&Path) -> Result<()>)];
-    if rings::RINGS.iter().any(|ring| is_chosen(ring) && !rings::WITHOUT_BUILD.contains(&ring.name)) {
-        steps.push(("build", rings::build));
-    }
-    for (name, prepare) in steps {
-        if let Err(error) = times.of(name, || prepare(&root)) {
-            // The rings that can do without go on: more is learnt from one run.
-            println!("   {name} failed: {error:#}");
-            failed += 1;
-        }
-    }
+    let started = Instant::now();
+    let is_chosen = |ring: &&Ring| args.only.is_empty() || args.only.iter().any(|name| name == ring.name);
+    let rings: Vec<&Ring> = rings::RINGS.iter().filter(is_chosen).collect();
+    let (mut times, mut failed) = prepare(&root, &rings);
+    let mut passed = 0;
     let stamp = tree::stamp(&root)?;
     if args.only != [rings::SECRETS] {
         traces::begin(&tree::traces_folder(&root)?)?;
     }
-    for ring in rings::RINGS.iter().filter(|ring| is_chosen(ring)) {
-        let result = times.of(ring.name, || rings::run(ring, &root, &stamp))?;
+    for result in run::run(rings, &root, &stamp) {
         passed += result.passed();
         failed += result.failed();
+        times.push(format!("{} {:.0}", result.ring, result.seconds));
     }
     if args.only.is_empty() {
         println!("── requirements: every line has tests that ran and passed, or an argument");
@@ -55,31 +48,34 @@ pub(crate) fn run(args: &Args) -> Verdict {
             }
         }
     }
-    times.print();
+    println!("── {:.0} s: {} (two at a time)", started.elapsed().as_secs_f64(), times.join(", "));
     println!("{passed} passed, {failed} failed");
     Ok(failed == 0)
 }
 
-/// The time of each step.
-#[derive(Default)]
-struct Times(Vec<(&'static str, Duration)>);
-
-impl Times {
-    fn of<T>(&mut self, step: &'static str, work: impl FnOnce() -> T) -> T {
+/// Installs what is missing, which mostly waits for the network, while the build computes. Returns the seconds
+/// of both, and how many of them failed. The rings that can do without go on then: more is learnt from one
+/// run.
+fn prepare(root: &Path, rings: &[&Ring]) -> (Vec<String>, usize) {
+    let is_built = rings.iter().any(|ring| !rings::WITHOUT_BUILD.contains(&ring.name));
+    let timed = |name: &str, work: fn(&Path) -> Result<()>| {
         let started = Instant::now();
-        let done = work();
-        self.0.push((step, started.elapsed()));
-        done
-    }
-
-    fn print(&self) {
-        println!("── seconds");
-        for (step, time) in &self.0 {
-            println!("   {step:<10} {:>6.0}", time.as_secs_f64());
+        let done = work(root);
+        let seconds = started.elapsed().as_secs_f64();
+        match &done {
+            Ok(()) => println!("── {name:<13} ok in {seconds:.0} s"),
+            Err(error) => println!("── {name:<13} FAILED in {seconds:.0} s: {error:#}"),
         }
-        let all: Duration = self.0.iter().map(|(_, time)| *time).sum();
-        println!("   {:<10} {:>6.0}", "all", all.as_secs_f64());
-    }
+        (format!("{name} {seconds:.0}"), usize::from(done.is_err()))
+    };
+    let steps = thread::scope(|scope| {
+        let build = is_built.then(|| scope.spawn(|| timed("build", run::build)));
+        let setup = timed("setup", run::prepare);
+        let build = build.map(|build| build.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        [Some(setup), build]
+    });
+    let failed = steps.iter().flatten().map(|(_, failed)| failed).sum();
+    (steps.into_iter().flatten().map(|(times, _)| times).collect(), failed)
 }
 
 fn known_ring(name: &str) -> Result<String, String> {

@@ -1,5 +1,4 @@
-//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL, PgBouncer,
-//! strace, valgrind, promtool, iproute2, util-linux.
+//! What the tests need beyond cargo: programs, most of them packages of Debian, and packages of npm and PyPI.
 
 use std::fs;
 use std::path::Path;
@@ -7,30 +6,87 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::rings::dist;
-use crate::workspace::shell;
+use crate::rings::{Run, dist, generators, schemathesis};
+use crate::workspace::{shell, tree};
 
 /// The oldest Node that the client supports and the tests run on.
 const NODE_MAJOR: u32 = 20;
 
-/// Installs missing tools, or says how to.
+/// A program, and the package of Debian that has it.
+#[derive(Clone, Copy)]
+struct Tool {
+    program: &'static str,
+    package: &'static str,
+    /// For what it is needed.
+    purpose: &'static str,
+}
+
+const fn tool(program: &'static str, package: &'static str, purpose: &'static str) -> Tool {
+    Tool { program, package, purpose }
+}
+
+const BROWSER: [Tool; 1] = [tool("chromium", "chromium", "the browser tests need it")];
+
+/// The tests start servers of their own; the ones that Debian sets up are not used.
+const POSTGRES: [Tool; 3] = [
+    tool("postgres", "postgresql-15", "the tests of the store and of the fence need it"),
+    tool("initdb", "postgresql-15", "the tests of the store and of the fence need it"),
+    tool("pgbouncer", "pgbouncer", "the tests of the store need it"),
+];
+
+const NAMESPACES: [Tool; 3] = [
+    tool("ip", "iproute2", "the networks of a fleet whose parts fail need it"),
+    tool("unshare", "util-linux", "the networks of a fleet whose parts fail need it"),
+    tool("mount", "mount", "the networks of a fleet whose parts fail need it"),
+];
+
+const PROOFS: [Tool; 3] = [
+    tool("strace", "strace", "the tests of failing disks need it"),
+    tool("valgrind", "valgrind", "the guard of the hot paths needs it"),
+    tool("promtool", "prometheus", "the tests of the alert rules need it"),
+];
+
+/// There are none of these but for Linux, and the tests that need them are for Linux.
+const LINUX: [&str; 4] = ["ip", "unshare", "mount", "strace"];
+
+/// Where Debian puts the programs of PostgreSQL; not on the path.
+const POSTGRES_PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+
+/// Installs all that the tests need and is missing, or says how to. The output goes to a log, as the build
+/// runs beside it.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    println!(
-        "── setup    Node, Chromium, PostgreSQL, PgBouncer, strace, valgrind, promtool, iproute2, util-linux, npm packages"
-    );
-    browser(root)?;
-    postgres()?;
-    strace()?;
-    valgrind()?;
-    promtool()?;
-    namespaces()
+    let run = Run::preparing(root, "setup")?;
+    node()?;
+    install(&run, &[&BROWSER[..], &POSTGRES, &NAMESPACES, &PROOFS].concat())?;
+    dist::PROJECTS.iter().try_for_each(|project| npm_packages(&run, project))?;
+    schemathesis::install(&run)?;
+    generators::install(&run)
 }
 
 /// What the tests of the JavaScript client and of the dashboard need.
 pub(crate) fn browser(root: &Path) -> Result<()> {
+    let run = Run::preparing(root, "setup")?;
     node()?;
-    chromium()?;
-    dist::PROJECTS.iter().try_for_each(|project| packages(root, project))
+    install(&run, &BROWSER)?;
+    dist::PROJECTS.iter().try_for_each(|project| npm_packages(&run, project))
+}
+
+/// The programs of PostgreSQL and PgBouncer.
+///
+/// # Errors
+///
+/// They are not there, and cannot be installed.
+pub fn postgres() -> Result<()> {
+    install(&Run::preparing(&tree::root()?, "setup")?, &POSTGRES)
+}
+
+/// The programs that make networks and mounts of their own.
+///
+/// # Errors
+///
+/// They are not there, and cannot be installed.
+pub fn namespaces() -> Result<()> {
+    install(&Run::preparing(&tree::root()?, "setup")?, &NAMESPACES)
 }
 
 fn node() -> Result<()> {
@@ -38,102 +94,46 @@ fn node() -> Result<()> {
         Command::new("node").arg("--version").output().map(|output| output.stdout).unwrap_or_default();
     let version = String::from_utf8_lossy(&version).trim().to_owned();
     let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
-    match major {
-        Some(major) if major >= NODE_MAJOR => Ok(()),
-        Some(_) => {
-            bail!("node: {version}, but the client's tests need {NODE_MAJOR} or newer (https://nodejs.org)")
-        }
-        None => {
-            bail!("node: not found, but the client's tests need {NODE_MAJOR} or newer (https://nodejs.org)")
-        }
-    }
-}
-
-fn chromium() -> Result<()> {
-    if shell::exists("chromium") {
+    if major.is_some_and(|major| major >= NODE_MAJOR) {
         return Ok(());
     }
-    install("chromium", "the browser tests need it", "chromium")
+    let found = if version.is_empty() { "not found" } else { &version };
+    bail!("node: {found}, but the client's tests need {NODE_MAJOR} or newer (https://nodejs.org)")
 }
 
-/// The tests start servers of their own; the ones that Debian sets up are not used.
-///
-/// # Errors
-///
-/// They are not there, and cannot be installed.
-pub fn postgres() -> Result<()> {
-    let debian = Path::new(POSTGRES_PROGRAMS);
-    let there = |program: &str| debian.join(program).is_file() || shell::exists(program);
-    if !there("postgres") || !there("initdb") {
-        install("postgres", "the tests of the store and of the fence need it", "postgresql-15")?;
-    }
-    if shell::exists("pgbouncer") {
+/// Installs what is missing in one step, if this is Debian and we may.
+fn install(run: &Run<'_>, tools: &[Tool]) -> Result<()> {
+    let is_missing = |tool: &&Tool| {
+        let concerns_us = cfg!(target_os = "linux") || !LINUX.contains(&tool.program);
+        concerns_us
+            && !Path::new(POSTGRES_PROGRAMS).join(tool.program).is_file()
+            && !shell::exists(tool.program)
+    };
+    let missing: Vec<&Tool> = tools.iter().filter(is_missing).collect();
+    if missing.is_empty() {
         return Ok(());
     }
-    install("pgbouncer", "the tests of the store need it", "pgbouncer")
-}
-
-/// Where Debian puts what a server needs; not on the path.
-const POSTGRES_PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
-
-/// Lets writes and syncs of a server fail. There is none but for Linux, and the tests that need it are for
-/// Linux.
-fn strace() -> Result<()> {
-    if !cfg!(target_os = "linux") || shell::exists("strace") {
-        return Ok(());
-    }
-    install("strace", "the tests of failing disks need it", "strace")
-}
-
-/// Counts the instructions of the hot paths.
-fn valgrind() -> Result<()> {
-    if shell::exists("valgrind") {
-        return Ok(());
-    }
-    install("valgrind", "the guard of the hot paths needs it", "valgrind")
-}
-
-/// Checks and tests the alert rules.
-fn promtool() -> Result<()> {
-    if shell::exists("promtool") {
-        return Ok(());
-    }
-    install("promtool", "the tests of the alert rules need it", "prometheus")
-}
-
-/// Makes networks and mounts of its own for a fleet whose parts fail. There are none but for Linux.
-///
-/// # Errors
-///
-/// They are not there, and cannot be installed.
-pub fn namespaces() -> Result<()> {
-    for (program, package) in [("ip", "iproute2"), ("unshare", "util-linux"), ("mount", "mount")] {
-        if cfg!(target_os = "linux") && !shell::exists(program) {
-            install(program, "the networks of a fleet whose parts fail need it", package)?;
-        }
-    }
-    Ok(())
-}
-
-/// Installs a package of Debian, if this is Debian and we may.
-fn install(program: &str, why: &str, package: &str) -> Result<()> {
-    let install = format!("apt-get update && apt-get install -y --no-install-recommends {package}");
+    let command = apt(&missing);
     let debian = Path::new("/etc/debian_version").exists() && shell::exists("apt-get");
     if !(debian && is_root()) {
-        bail!("{program}: not found, but {why}. As root on Debian: {install}");
+        let reasons: Vec<String> =
+            missing.iter().map(|tool| format!("{}: not found, but {}", tool.program, tool.purpose)).collect();
+        bail!("{}. As root on Debian: {command}", reasons.join("; "));
     }
-    let mut command = Command::new("sh");
-    command.args(["-c", &install]).env("DEBIAN_FRONTEND", "noninteractive");
-    let end = shell::run_shown(&mut command)?;
-    if !end.is_success() {
-        bail!("{install}: {end}");
-    }
-    Ok(())
+    println!("$ {command}");
+    run.must(Command::new("sh").args(["-c", &command]).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// The one command that installs the packages of these programs.
+fn apt(missing: &[&Tool]) -> String {
+    let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    packages.dedup();
+    format!("apt-get update && apt-get install -y --no-install-recommends {}", packages.join(" "))
 }
 
 /// `npm ci` in a folder of the project, unless the lock file is the one that was installed last.
-pub(crate) fn packages(root: &Path, folder: &str) -> Result<()> {
-    let place = root.join(folder);
+pub(crate) fn npm_packages(run: &Run<'_>, folder: &str) -> Result<()> {
+    let place = run.root.join(folder);
     let Ok(wanted) = fs::read(place.join("package-lock.json")) else {
         bail!("{folder}/package-lock.json is missing");
     };
@@ -141,15 +141,25 @@ pub(crate) fn packages(root: &Path, folder: &str) -> Result<()> {
     if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
-    let mut command = Command::new("npm");
-    let end = shell::run_shown(command.args(["ci", "--no-audit", "--no-fund"]).current_dir(&place))?;
-    if !end.is_success() {
-        bail!("npm ci in {folder}: {end}");
-    }
+    run.must(
+        Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--prefer-offline"]).current_dir(&place),
+    )?;
     fs::write(installed, wanted)?;
     Ok(())
 }
 
 fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_missing_is_installed_by_one_command() {
+        let missing: Vec<&Tool> = POSTGRES.iter().chain(&BROWSER).collect();
+        let command = apt(&missing);
+        assert!(command.ends_with("--no-install-recommends postgresql-15 pgbouncer chromium"), "{command}");
+    }
 }

@@ -1,20 +1,20 @@
 //! Running other programs: visible, in a group of their own, with a log and a time limit.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// The process group that runs now, 0 if none: it must not outlive us.
-static RUNNING: AtomicU32 = AtomicU32::new(0);
+/// The process groups that run now. None of them may outlive us.
+static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// The end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,21 +52,32 @@ pub fn interrupts() -> Receiver<()> {
     interrupts
 }
 
-/// Makes Ctrl-C and SIGTERM end the running program's whole group before they end us.
+/// Makes Ctrl-C and SIGTERM end the running programs' whole groups before they end us.
 pub fn end_children_with_us() -> Result<()> {
     let handler = || {
         if INTERRUPTS.get().is_some_and(|interrupts| interrupts.send(()).is_ok()) {
             return;
         }
-        kill_group(RUNNING.load(Ordering::SeqCst));
+        for group in &*running() {
+            kill_group(*group);
+        }
         std::process::exit(130);
     };
     ctrlc::set_handler(handler).context("cannot handle signals")
 }
 
-/// A process group that other code started must not outlive us either.
+/// Ends this process group, which other code started, before Ctrl-C or SIGTERM ends us.
 pub fn end_group_with_us(group: u32) {
-    RUNNING.store(group, Ordering::SeqCst);
+    running().insert(group);
+}
+
+/// This process group has ended; its number may come to belong to somebody else.
+pub fn group_has_ended(group: u32) {
+    running().remove(&group);
+}
+
+fn running() -> std::sync::MutexGuard<'static, BTreeSet<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs `command` without input and with its output in `log` (appended), killing its whole group when `limit`
@@ -107,10 +118,10 @@ fn run_limited(command: &mut Command, limit: Duration) -> Result<End> {
     // A group of its own: what it starts in turn is ended with it.
     let mut child =
         command.process_group(0).spawn().with_context(|| format!("cannot start {}", line(command)))?;
-    RUNNING.store(child.id(), Ordering::SeqCst);
+    end_group_with_us(child.id());
     let status = wait_until(&mut child, Instant::now() + limit);
     kill_group(child.id());
-    RUNNING.store(0, Ordering::SeqCst);
+    group_has_ended(child.id());
     match status? {
         Some(status) => {
             Ok(status.code().map_or_else(|| End::Signal(status.signal().unwrap_or(0)), End::Exit))
@@ -135,14 +146,9 @@ fn wait_until(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitSta
 
 /// Kills the rest of a process group; usually nothing is left.
 fn kill_group(group: u32) {
-    if group != 0 {
-        let mut kill = Command::new("kill");
-        let _ = kill
-            .args(["-KILL", "--", &format!("-{group}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-    }
+    let mut kill = Command::new("kill");
+    kill.args(["-KILL", "--", &format!("-{group}")]).stdout(Stdio::null()).stderr(Stdio::null());
+    let _ = kill.status();
 }
 
 fn quote(word: &str) -> String {
