@@ -1,8 +1,6 @@
 //! The memory that a manager says that it takes, the bounds of what a command adds to it, and the bounds of
 //! what there may be.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquire, AgentId, AssignmentRecord, Change, ClaimRecord, Command, FencingToken, Instant, Limits,

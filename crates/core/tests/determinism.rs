@@ -1,15 +1,14 @@
 //! The same commands at the same instants give the same outcomes and effects, byte for byte, however names
 //! are hashed.
 
-mod player;
-
 use std::fmt::Write;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 use foldhash::fast::FixedState;
-use player::{Player, cases, stories};
 use proptest::prelude::*;
 use random::commands::Story;
+
+use crate::player::{Player, cases, stories};
 
 /// Every name has the same hash.
 #[derive(Default)]

@@ -1,8 +1,6 @@
 //! Parts of what is done in parts: a crowd that ends, the end of a recovery. Each is as much as it may be,
 //! and never more, but one end of any size.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquire, AgentId, Change, Command, Effect, FencingToken, Instant, Limits, LockManager, LockRecord, Mode,

@@ -1,7 +1,5 @@
 //! The invariants that `LockManager` documents, by their numbers, after every command of random sequences.
 
-mod player;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
@@ -10,9 +8,10 @@ use lockhouse_core::{
     LockState, Mode, NameBuf, Outcome, OwnerRecord, OwnerView, Party, RequestStatus, SecretSeed, Snapshot,
     SnapshotEntry,
 };
-use player::{Player, cases, stories};
 use proptest::prelude::*;
 use random::commands::{Action, Durable, Story};
+
+use crate::player::{Player, cases, stories};
 
 /// Held locks and pending requests of each name.
 type ByName = BTreeMap<NameBuf, (Vec<SnapshotEntry>, Vec<SnapshotEntry>)>;

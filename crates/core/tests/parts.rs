@@ -1,8 +1,6 @@
 //! No call handles more locks than its part: the ends of owners with very many locks, their releases, and the
 //! end of a recovery for which very many wait.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquire, Change, Command, Effect, FencingToken, Instant, LockManager, Mode, Name, NameBuf, NewAgent,

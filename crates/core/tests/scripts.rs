@@ -4,13 +4,13 @@
 //! scripts, and fails; read every changed line before you run again without it:
 //!
 //! ```text
-//! SCRIPTS=rewrite cargo nextest run -p lockhouse-core --test scripts --no-fail-fast
+//! SCRIPTS=rewrite cargo nextest run -p lockhouse-core --test core scripts:: --no-fail-fast
 //! ```
-
-mod story;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+
+use crate::story;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/scripts")

@@ -1,7 +1,5 @@
 //! The answers to callers that only look: sizes of steps before they are carried out, counts, and views.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
