@@ -1,9 +1,5 @@
 //! The backup of a running store, and its restore.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod place;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,9 +10,10 @@ use lockhouse_store::{
     BackupError, CommitBatch, CommitOutcome, MarkOf, MemoryStore, RecoveredRow, RestoreError, Restored,
     Scope, Slot, SqliteOpenError, SqliteStore, Store, TokenMark, Write, WriterId, restore,
 };
-use place::writer::{PARTS, Writer};
-use place::{Folder, places};
 use rusqlite::Connection;
+
+use crate::place::writer::{PARTS, Writer, lock};
+use crate::place::{Folder, places};
 
 /// More than was given before, and less than the clock tells.
 const LEAP: u64 = 1 << 47;
@@ -62,11 +59,11 @@ fn batches(writer: &Writer) -> impl Iterator<Item = Arc<CommitBatch>> + use<> {
     let (epoch, first) = (writer.opened.epoch, 2 + 3000 * PARTS);
     let scope = Arc::new(Scope::new("t", "b"));
     (0..).map(move |n| {
-        let lock = |part| Write::Change {
+        let write = |part| Write::Change {
             scope: Arc::clone(&scope),
-            change: Change::Locked(place::writer::lock(3001 + n, part, 1000)),
+            change: Change::Locked(lock(3001 + n, part, 1000)),
         };
-        let writes = (0..PARTS).map(lock).collect();
+        let writes = (0..PARTS).map(write).collect();
         Arc::new(CommitBatch {
             slot: Slot::ONLY,
             epoch,

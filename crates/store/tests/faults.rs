@@ -1,9 +1,5 @@
 //! The promises to a writer over a network that loses, delays, refuses, and lets other writers in.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod place;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +10,9 @@ use lockhouse_store::{
     CommitBatch, CommitOutcome, FaultCount, FaultStore, Faults, MemoryStore, Opened, RecoveredRow, Scope,
     Slot, Store, StoreFuture, TakeError, Write, WriterId,
 };
-use place::{Memory, Sqlite};
+
+use crate::memory::Memory;
+use crate::sqlite::Sqlite;
 
 /// The faults that a writer survives by sending again.
 const SURVIVABLE: Faults = Faults {

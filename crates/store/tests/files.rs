@@ -1,20 +1,17 @@
 //! Files that are no lockhouse database, or not available: the error is one line with advice, and nothing on
 //! the disk is changed.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod place;
-
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use lockhouse_store::{Fatal, SqliteStore, Store, TakeError};
-use place::process::{Process, part, report};
-use place::writer::{Writer, owner};
-use place::{Folder, places};
 use rusqlite::Connection;
+
+use crate::place::process::{Process, part, report};
+use crate::place::writer::{Writer, owner};
+use crate::place::{Folder, places};
 
 /// The line with which the file is refused. Checks that nothing was changed.
 fn refusal(folder: &Folder, file: &Path) -> String {
@@ -35,7 +32,7 @@ async fn database(file: &Path) {
 
 #[tokio::test]
 async fn a_second_server_is_refused_with_the_process_that_has_the_file() {
-    const NAME: &str = "a_second_server_is_refused_with_the_process_that_has_the_file";
+    const NAME: &str = "files::a_second_server_is_refused_with_the_process_that_has_the_file";
     if let Some(file) = part() {
         let _writer = Writer::open(&file).await;
         report("open");

@@ -1,10 +1,6 @@
 //! Failures of the disk: no space, no permission to write, errors. The disk is a small one, mounted by the
 //! test.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod place;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +9,11 @@ use lockhouse_store::{
     BackupError, CommitBatch, CommitOutcome, Fatal, SqliteOpenError, SqliteStore, Store, StoreUnavailable,
     TakeError,
 };
-use place::Folder;
-use place::mount::Mount;
-use place::process::{Process, part, report};
-use place::writer::{PARTS, Writer};
+
+use crate::place::Folder;
+use crate::place::mount::Mount;
+use crate::place::process::{Process, part, report};
+use crate::place::writer::{PARTS, Writer};
 
 const MIB: usize = 1 << 20;
 
@@ -207,7 +204,7 @@ async fn a_file_or_folder_that_is_read_only_is_refused_in_one_line() {
 /// A file that must not grow makes every further write an error of the system that is no lack of space.
 #[tokio::test]
 async fn an_error_of_the_disk_ends_the_store_and_spares_what_is_durable() {
-    const NAME: &str = "an_error_of_the_disk_ends_the_store_and_spares_what_is_durable";
+    const NAME: &str = "full::an_error_of_the_disk_ends_the_store_and_spares_what_is_durable";
     if let Some(file) = part() {
         return write_until_fatal(&file).await;
     }
@@ -217,7 +214,7 @@ async fn an_error_of_the_disk_ends_the_store_and_spares_what_is_durable() {
 /// Here the file grows beyond its bound, when the log is moved into it behind a commit.
 #[tokio::test]
 async fn an_error_of_the_disk_behind_a_commit_ends_the_store_and_spares_the_commit() {
-    const NAME: &str = "an_error_of_the_disk_behind_a_commit_ends_the_store_and_spares_the_commit";
+    const NAME: &str = "full::an_error_of_the_disk_behind_a_commit_ends_the_store_and_spares_the_commit";
     if let Some(file) = part() {
         return write_until_fatal(&file).await;
     }

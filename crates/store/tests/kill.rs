@@ -1,14 +1,10 @@
 //! Promise 4 with real processes: every batch that was confirmed to a process is there after SIGKILL.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod place;
-
 use std::path::Path;
 
-use place::Folder;
-use place::process::{Process, part, report};
-use place::writer::{PARTS, Writer};
+use crate::place::Folder;
+use crate::place::process::{Process, part, report};
+use crate::place::writer::{PARTS, Writer};
 
 const KILLS: u64 = 10;
 
@@ -22,7 +18,7 @@ async fn a_batch_reported_as_committed_survives_a_kill() {
     let mut next = 1;
     let mut epochs = Vec::new();
     for round in 0..KILLS {
-        let mut process = Process::start("a_batch_reported_as_committed_survives_a_kill", &file);
+        let mut process = Process::start("kill::a_batch_reported_as_committed_survives_a_kill", &file);
         // Killed while it opens the file, or while it writes, sooner or later.
         let mut reported = Vec::new();
         while reported.len() as u64 != round * round {

@@ -1,11 +1,28 @@
 //! The memory store keeps every promise.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+use std::sync::Arc;
 
-mod place;
+use lockhouse_store::conformance::{self, Harness};
+use lockhouse_store::{MemoryStore, Store, StoreFuture};
 
-use lockhouse_store::conformance;
-use place::Memory;
+/// The memory store: after a kill, the next process finds it unchanged.
+pub(crate) struct Memory(pub(crate) MemoryStore);
+
+impl Memory {
+    pub(crate) fn new() -> Self {
+        Self(MemoryStore::new().unwrap())
+    }
+}
+
+impl Harness for Memory {
+    fn open(&self) -> StoreFuture<'_, Arc<dyn Store>> {
+        Box::pin(async { Arc::new(self.0.reopen()) as _ })
+    }
+
+    fn kill(&self, store: Arc<dyn Store>) -> StoreFuture<'_, ()> {
+        Box::pin(async { drop(store) })
+    }
+}
 
 macro_rules! on_memory {
     ($($promise:ident)*) => { $(

@@ -1,12 +1,5 @@
 //! The PostgreSQL store keeps every promise, directly and through a pooler, and tells what it does not know.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../../tests/support/pgbouncer.rs"]
-mod pgbouncer;
-#[path = "../../../tests/support/postgres.rs"]
-mod server;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -23,8 +16,8 @@ use lockhouse_store::{
 };
 use tokio_postgres::Client;
 
-use pgbouncer::PgBouncer;
-use server::Server;
+use crate::pgbouncer::PgBouncer;
+use crate::server::Server;
 
 /// A schema of its own.
 struct Postgres {

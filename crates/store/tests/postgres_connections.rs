@@ -1,10 +1,5 @@
 //! How the PostgreSQL store comes to its server: which of several, by TLS, and with which password.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../../tests/support/postgres.rs"]
-mod server;
-
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +15,7 @@ use lockhouse_store::{
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::time::sleep;
 
-use server::{Account, Server};
+use crate::server::{Account, Server};
 
 fn options() -> PostgresOptions {
     PostgresOptions::default().statement_timeout(Duration::from_secs(10))

@@ -1,12 +1,5 @@
 //! Several nodes over one schema: who lives, and whose the slots are, directly and through a pooler.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../../tests/support/pgbouncer.rs"]
-mod pgbouncer;
-#[path = "../../../tests/support/postgres.rs"]
-mod server;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +10,8 @@ use lockhouse_store::{
     Write, WriterId,
 };
 
-use pgbouncer::PgBouncer;
-use server::Server;
+use crate::pgbouncer::PgBouncer;
+use crate::server::Server;
 
 const SLOTS: u16 = 4;
 

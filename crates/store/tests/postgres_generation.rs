@@ -1,13 +1,6 @@
 //! A database that has lost commits is a restored backup: who finds it, and what becomes of nodes and
 //! batches.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../../tests/support/pgbouncer.rs"]
-mod pgbouncer;
-#[path = "../../../tests/support/postgres.rs"]
-mod server;
-
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -20,8 +13,8 @@ use lockhouse_store::{
 };
 use tokio_postgres::Client;
 
-use pgbouncer::PgBouncer;
-use server::Server;
+use crate::pgbouncer::PgBouncer;
+use crate::server::Server;
 
 const SLOTS: u16 = 4;
 const SLOT_LEASE: Duration = Duration::from_secs(3);

@@ -1,10 +1,5 @@
 //! What a schema of PostgreSQL keeps of the history, for how long, and what it costs to bound it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../../tests/support/postgres.rs"]
-mod server;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +12,7 @@ use lockhouse_store::{
 };
 use tokio_postgres::Client;
 
-use server::Server;
+use crate::server::Server;
 
 /// As statements have it.
 const SCHEMA: &str = "\"lock \"\"house\"\"\"";

@@ -1,12 +1,5 @@
 //! The backup of a database file comes whole into the tables of a fleet, or not at all.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../../tests/support/pgbouncer.rs"]
-mod pgbouncer;
-#[path = "../../../tests/support/postgres.rs"]
-mod server;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,8 +16,8 @@ use lockhouse_store::{
 };
 use tokio::sync::mpsc;
 
-use pgbouncer::PgBouncer;
-use server::Server;
+use crate::pgbouncer::PgBouncer;
+use crate::server::Server;
 
 const SLOTS: u16 = 8;
 

@@ -23,20 +23,15 @@ enum Database {
 }
 
 pub(crate) fn run(args: &Args) -> Verdict {
-    let store = match args.database {
+    let tests = match args.database {
         Database::Postgres => {
             setup::postgres()?;
             "postgres"
         }
-        Database::Sqlite => "sqlite",
+        Database::Sqlite => "sqlite::",
     };
     let mut test = Command::new("cargo");
-    test.args(["test", "--profile", PROFILE, "-p", "lockhouse-store", "--test", store]);
-    if let Database::Postgres = args.database {
-        for name in ["connections", "fleet", "generation", "history", "restore"] {
-            test.args(["--test", &format!("postgres_{name}")]);
-        }
-    }
-    test.args(["--features", "conformance,postgres,sqlite"]);
+    test.args(["test", "--profile", PROFILE, "-p", "lockhouse-store", "--test", "store"]);
+    test.args(["--features", "conformance,postgres,sqlite", "--", tests]);
     Ok(shell::run_shown(test.current_dir(tree::root()?))?.is_success())
 }
