@@ -1,8 +1,6 @@
 //! Futures and guards dropped at any point: no lock is left held, no request is left waiting, and no two
 //! holders hold at the same time.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -1,8 +1,6 @@
 //! A stop while remote agents hold web locks: the next start waits for these locks, and for no others. The
 //! clock is moved by hand.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

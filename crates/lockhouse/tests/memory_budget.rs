@@ -1,7 +1,5 @@
 //! The memory that a tenant may use, over all its buckets.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

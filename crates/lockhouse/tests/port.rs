@@ -1,7 +1,5 @@
 //! The way in for servers.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::VecDeque;
 
 use lockhouse::core::{

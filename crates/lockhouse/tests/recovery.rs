@@ -1,8 +1,6 @@
 //! How the web locks of remote agents come back after a restart, on a clock that is moved by hand. A restart
 //! is the taking of the store by another house.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,16 +1,13 @@
 //! Requests of agents in one process.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod behaviour;
-
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use behaviour::{World, behaviours};
 use lockhouse::{Agent, BreakError, BucketKey, House, Limits, Loss};
+
+use crate::behaviour::{World, behaviours};
 
 struct OneProcess(House);
 

@@ -1,7 +1,5 @@
 //! The surroundings of the locks: runtimes, wakers, timers, watchers.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};

@@ -78,8 +78,10 @@ pub(super) fn run(copy: &Copy, shard: &Shard<'_>, limit: Duration) -> Result<Opt
     if shell::exists("cargo-nextest") {
         run.arg("--test-tool=nextest");
     }
-    // The build, too, takes only these tests.
-    run.args(shard.subject.tests.iter().map(|test| format!("--cargo-arg={test}")));
+    // The build, too, takes only these programs.
+    run.args(shard.subject.programs.iter().map(|program| format!("--cargo-arg={program}")));
+    // Arguments behind a second `--` are those of the programs.
+    run.args(["--", "--"]).args(shard.subject.tests);
     // The first failure is the verdict, and a hang is one.
     run.env("NEXTEST_PROFILE", "mutants");
     // The build of a change takes longer than its tests.

@@ -8,7 +8,7 @@ use lockhouse::core::{
 };
 use lockhouse::{LockError, Notice, Owner, Port, RequestError, StoreError};
 
-use crate::gate::{Gate, drained, poll, record, settle};
+use super::gate::{Gate, drained, poll, record, settle};
 
 /// The bound of a bucket.
 const WAITING_BYTES: usize = 16 << 20;

@@ -11,7 +11,7 @@ use lockhouse::{
     RecordKind, RequestError,
 };
 
-use crate::gate::record;
+use super::gate::record;
 
 /// All calls that can be awaited and concern durable state; other calls may be in the way.
 async fn everything(bucket: &Bucket, owner: &Owner) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockhouse::store::{CommitOutcome, StoreUnavailable, Write};
 use lockhouse::{BucketKey, ClaimError, LockError, LockType, RecordKind, StoreError, StoreState};
 
-use crate::gate::{Gate, poll, record, settle};
+use super::gate::{Gate, poll, record, settle};
 
 fn names(writes: &[Write]) -> Vec<String> {
     let changes = writes.iter().filter_map(|write| match write {

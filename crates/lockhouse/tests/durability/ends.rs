@@ -12,7 +12,7 @@ use lockhouse::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::gate::{Gate, drained, manual, poll, record, settle};
+use super::gate::{Gate, drained, manual, poll, record, settle};
 
 #[tokio::test]
 async fn a_fenced_house_loses_every_lock_and_notifies_every_holder() {

@@ -11,7 +11,7 @@ use lockhouse::{
     Options, StoreState,
 };
 
-use crate::gate::{Gate, manual, poll, record, settle};
+use super::gate::{Gate, manual, poll, record, settle};
 
 /// What a reader gets now, in words.
 async fn now(events: &mut Events) -> Vec<String> {

@@ -15,7 +15,7 @@ use lockhouse::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::gate::{Gate, drained, manual, poll, record, settle};
+use super::gate::{Gate, drained, manual, poll, record, settle};
 
 #[tokio::test]
 async fn an_offline_lock_is_announced_once_it_is_durable_and_other_names_do_not_wait() {

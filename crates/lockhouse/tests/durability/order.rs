@@ -8,7 +8,7 @@ use lockhouse::core::{
 use lockhouse::store::Write;
 use lockhouse::{Notice, Port};
 
-use crate::gate::{Gate, drained, manual, poll, record, settle};
+use super::gate::{Gate, drained, manual, poll, record, settle};
 
 const WAIT: Acquire = Acquire::Wait(Mode::Exclusive);
 

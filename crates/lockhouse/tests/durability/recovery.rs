@@ -12,7 +12,7 @@ use lockhouse::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::gate::{Gate, drained, manual, poll, record, settle};
+use super::gate::{Gate, drained, manual, poll, record, settle};
 
 const LEASE: Duration = Duration::from_secs(10);
 

@@ -9,7 +9,7 @@ use lockhouse::{
     Bucket, Left, LockType, Loss, Owner, OwnerError, RecordKind, RequestError, StoreState, Wanted,
 };
 
-use crate::gate::{Gate, drained, manual, poll, settle};
+use super::gate::{Gate, drained, manual, poll, settle};
 
 fn records(range: std::ops::Range<u32>) -> Vec<Wanted> {
     let kind = RecordKind::new("many", LockType::ExclusiveWrite);

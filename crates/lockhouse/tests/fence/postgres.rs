@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
-use crate::oracle::{MATRIX, Oracle, Step, visits};
+use super::oracle::{MATRIX, Oracle, Step, visits};
 use crate::server::Server;
 
 type Passed = Result<(), FenceError<tokio_postgres::Error>>;

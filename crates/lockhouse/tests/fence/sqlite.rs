@@ -8,7 +8,7 @@ use lockhouse::{FencingToken, Mode};
 use proptest::prelude::*;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use crate::oracle::{MATRIX, Oracle, Step, visits};
+use super::oracle::{MATRIX, Oracle, Step, visits};
 
 /// A database file, removed in the end.
 struct Shop {

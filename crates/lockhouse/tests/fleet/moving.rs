@@ -9,7 +9,7 @@ use lockhouse::store::Slot;
 use lockhouse::{ManualClock, Mode, Name, Options, StoreState};
 use tokio::time::sleep;
 
-use crate::nodes::*;
+use super::nodes::*;
 use crate::server::Server;
 
 #[tokio::test(flavor = "multi_thread")]

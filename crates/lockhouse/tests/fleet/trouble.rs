@@ -9,7 +9,7 @@ use lockhouse::store::{JoinError, Slot, token_floor};
 use lockhouse::{ClaimError, FencingToken, ManualClock, Mode, Name, Options, StoreError};
 use tokio::time::{sleep, timeout};
 
-use crate::nodes::*;
+use super::nodes::*;
 use crate::server::Server;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use lockhouse::store::{FaultStore, Faults, MemoryStore};
 use lockhouse::{House, LockError, Options, StoreError};
 use tokio::sync::{Barrier, Notify, oneshot};
 
-use crate::office::{Office, Trace, customers, text};
+use super::office::{Office, Trace, customers, text};
 
 async fn lock(id: u32) -> ApplicationSession {
     let session = ApplicationSession::current().unwrap();

@@ -8,8 +8,8 @@ use lockhouse::implicit::{MalformedSessionKey, Refusal, SeriousError, SessionKey
 use lockhouse::store::{CommitOutcome, MemoryStore, StoreUnavailable};
 use lockhouse::{House, Options, OwnerError, StoreError, StoreState};
 
-use crate::gate::Gate;
-use crate::office::{Office, TIMEOUT, text};
+use super::office::{Office, TIMEOUT, text};
+use crate::durability::gate::Gate;
 
 #[tokio::test]
 async fn who_has_no_session_is_refused_and_the_handler_does_not_run() {

@@ -8,7 +8,7 @@ use axum::routing::get;
 use lockhouse::implicit::{AccessError, ApplicationSession, Refusal};
 use lockhouse::{LockError, LockType, Mode, RecordKind};
 
-use crate::office::{Office, Trace, customers, status, text};
+use super::office::{Office, Trace, customers, status, text};
 
 #[tokio::test]
 async fn loading_locks_first_without_an_explicit_lock() {

@@ -10,8 +10,8 @@ use lockhouse::{OfflineLock, Wanted};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::gate::{Gate, settle};
-use crate::office::{Office, customers};
+use super::office::{Office, customers};
+use crate::durability::gate::{Gate, settle};
 
 fn customer(id: u32) -> [Wanted; 1] {
     [customers().for_write(id)]

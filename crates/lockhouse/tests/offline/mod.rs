@@ -2,25 +2,22 @@
 //! over SQLite, and over a store that loses answers and stalls. The tests of the server have the same over
 //! the network.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 mod grounds;
 mod prices;
-mod suite;
 
 mod in_memory {
-    crate::suite::behaviours!(crate::grounds::Alone, [start_paused = true]);
+    crate::suite::behaviours!(super::grounds::Alone, [start_paused = true]);
 }
 
 mod over_memory {
-    crate::suite::behaviours!(crate::grounds::OverMemory, [start_paused = true]);
+    crate::suite::behaviours!(super::grounds::OverMemory, [start_paused = true]);
 }
 
 // The thread of this store knows nothing of a time that is paused.
 mod over_sqlite {
-    crate::suite::behaviours!(crate::grounds::OverSqlite, []);
+    crate::suite::behaviours!(super::grounds::OverSqlite, []);
 }
 
 mod over_faults {
-    crate::suite::behaviours!(crate::grounds::OverFaults, [start_paused = true]);
+    crate::suite::behaviours!(super::grounds::OverFaults, [start_paused = true]);
 }
