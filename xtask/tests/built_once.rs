@@ -2,8 +2,6 @@
 //! packages beside it. A package that had other features in one of these builds would be built twice, with
 //! all that depends on it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;

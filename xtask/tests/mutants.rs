@@ -1,7 +1,5 @@
 //! A planted bug that no longer fits the code or the tests is found here, and not only when it is planted.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

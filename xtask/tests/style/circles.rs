@@ -5,7 +5,7 @@ use xtask::style::circles::circles;
 use xtask::style::imports::Imports;
 use xtask::style::sources::crate_folders;
 
-use crate::{forbid, sources};
+use super::{forbid, sources};
 
 #[test]
 fn no_circle_of_imports_has_more_than_8_files() {

@@ -2,7 +2,7 @@
 
 use xtask::style::comments::too_wide;
 
-use crate::{forbid, sources};
+use super::{forbid, sources};
 
 #[test]
 fn no_comment_is_wider_than_110_columns() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use xtask::style::MAX_FILES_OF_FOLDER;
 use xtask::style::sources::crate_folders;
 
-use crate::{forbid, sources};
+use super::{forbid, sources};
 
 #[test]
 fn no_folder_of_a_crate_has_more_than_12_files() {

@@ -5,7 +5,7 @@ use xtask::style::functions::functions;
 use xtask::style::rust::Production;
 use xtask::style::sources::SourceFile;
 
-use crate::{forbid, sources};
+use super::{forbid, sources};
 
 #[test]
 fn no_function_is_longer_than_70_lines() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use xtask::style::MAX_GLOSSARY_WORDS;
 use xtask::style::glossary::{renamed, words};
 
-use crate::{architecture, forbid};
+use super::{architecture, forbid};
 
 #[test]
 fn the_glossary_explains_at_most_40_words() {

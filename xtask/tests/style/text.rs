@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use xtask::style::MAX_FILE_LINES;
 use xtask::style::sources::SourceFile;
 
-use crate::{architecture, forbid, lines_where, sources};
+use super::{architecture, forbid, lines_where, sources};
 
 #[test]
 fn no_source_file_is_longer_than_600_lines() {

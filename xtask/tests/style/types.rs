@@ -6,7 +6,7 @@ use xtask::style::imports::production_files;
 use xtask::style::sources::crate_folders;
 use xtask::style::types::types;
 
-use crate::{forbid, sources};
+use super::{forbid, sources};
 
 /// Names that several crates have for the same idea, and the idea.
 const SHARED: &[(&str, &str)] = &[

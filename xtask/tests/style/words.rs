@@ -2,7 +2,7 @@
 
 use xtask::style::words::{GONE, found};
 
-use crate::{forbid, sources};
+use super::{forbid, sources};
 
 #[test]
 fn words_that_are_gone_do_not_come_back() {
