@@ -51,9 +51,9 @@ fn the_commands_need_nothing_of_the_product() {
 #[test]
 fn no_release_reads_clocks_that_a_file_sets_wrong() {
     for with in [&[][..], &["--all-features"]] {
-        let server = [&["--package", "lockhouse-server", "--edges", "normal"][..], with].concat();
+        let program = [&["--package", "lockhouse-program", "--edges", "normal"][..], with].concat();
         let library = |package: &&String| package.starts_with("lockhouse v");
-        let features = built(&server).iter().find(library).cloned().unwrap();
+        let features = built(&program).iter().find(library).cloned().unwrap();
         let has_lab = features.split(['[', ',', ']']).any(|feature| feature == "lab");
         assert_eq!(has_lab, !with.is_empty(), "{features}");
     }

@@ -133,7 +133,7 @@ fn build() -> Result<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/server");
     let mut build = Command::new("cargo");
     build
-        .args(["build", "--release", "-p", "lockhouse-server", "--bin", "lockhouse", "--target-dir"])
+        .args(["build", "--release", "-p", "lockhouse-program", "--bin", "lockhouse", "--target-dir"])
         .arg(&target);
     build
         .current_dir(root())

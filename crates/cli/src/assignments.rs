@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::common::api::{BucketClient, Call};
-use super::common::print::{line, print};
-use super::common::target::Target;
-use super::exit::Failure;
+use crate::common::api::{BucketClient, Call};
+use crate::common::print::{line, print};
+use crate::common::target::Target;
+use crate::exit::Failure;
 
 /// List assignments: claims that were made final.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ Exit codes:
   74 the outcome is unknown: the server may have deleted it, or not
   75 not possible now")]
 #[command(args_conflicts_with_subcommands = true)]
-pub(super) struct Assignments {
+pub struct Assignments {
     #[command(subcommand)]
     command: Option<Command>,
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::common::api::{BucketClient, Call};
-use super::common::duration;
-use super::common::print::{line, print, take_back, text};
-use super::common::secret_file::{self, SecretFile};
-use super::common::target::Target;
-use super::exit::Failure;
-use super::owner::millis;
+use crate::common::api::{BucketClient, Call};
+use crate::common::duration;
+use crate::common::print::{line, print, take_back, text};
+use crate::common::secret_file::{self, SecretFile};
+use crate::common::target::Target;
+use crate::exit::Failure;
+use crate::owner::millis;
 
 /// Claim a resource: reserve it now, prepare, and make it final only if it is still yours.
 ///
@@ -32,7 +32,7 @@ Exit codes:
   69 the server cannot be reached
   74 the outcome is unknown: the server may have done it, or not
   75 not granted (the resource is claimed, busy or assigned), or not possible now: see stderr")]
-pub(super) struct Claim {
+pub struct Claim {
     /// The resource
     #[arg(value_name = "RESOURCE")]
     resource: String,
@@ -71,7 +71,7 @@ Exit codes:
   74 the outcome is unknown: the server may have done it, or not
   75 not possible now
   76 the claim has expired or is lost")]
-pub(super) struct Renew {
+pub struct Renew {
     #[command(flatten)]
     claimed: Claimed,
 }
@@ -90,7 +90,7 @@ Exit codes:
   74 the outcome is unknown: the server may have done it, or not
   75 not possible now
   76 the claim has expired or is lost")]
-pub(super) struct Release {
+pub struct Release {
     #[command(flatten)]
     claimed: Claimed,
 }
@@ -111,7 +111,7 @@ Exit codes:
   74 the outcome is unknown: the server may have done it, or not
   75 not possible now
   76 the claim has expired or is lost")]
-pub(super) struct Finalize {
+pub struct Finalize {
     #[command(flatten)]
     claimed: Claimed,
 }

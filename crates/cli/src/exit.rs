@@ -3,41 +3,44 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use super::common::print::visible;
+use crate::common::print::visible;
 
 /// Something went wrong.
-pub(super) const FAILURE: u8 = 1;
+pub const FAILURE: u8 = 1;
 
 /// The command line or the configuration makes no sense.
-pub(super) const USAGE: u8 = 2;
+pub const USAGE: u8 = 2;
 
 /// The server cannot be reached.
-pub(super) const UNREACHABLE: u8 = 69;
+pub(crate) const UNREACHABLE: u8 = 69;
 
 /// It may have happened or not.
-pub(super) const UNKNOWN: u8 = 74;
+pub(crate) const UNKNOWN: u8 = 74;
 
 /// The lock was not granted.
-pub(super) const NOT_GRANTED: u8 = 75;
+pub(crate) const NOT_GRANTED: u8 = 75;
 
 /// The lock was lost.
-pub(super) const LOST: u8 = 76;
+pub(crate) const LOST: u8 = 76;
 
 /// Why a command did not do its work.
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) code: u8,
-    pub(super) message: String,
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    /// What is said on stderr.
+    pub message: String,
 }
 
 impl Failure {
-    pub(super) fn new(code: u8, message: impl Display) -> Self {
+    /// With that exit code and that message.
+    pub fn new(code: u8, message: impl Display) -> Self {
         Self { code, message: message.to_string() }
     }
 }
 
 /// One line to stderr, or more if the message has more.
-pub(super) fn complain(message: impl Display) {
+pub fn complain(message: impl Display) {
     complain_to(&mut std::io::stderr(), message);
 }
 

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::common::api::{BucketClient, Call};
-use super::common::print::{line, print, record as record_of};
-use super::common::target::Target;
-use super::exit::{FAILURE, Failure};
-use super::owner::Whose;
+use crate::common::api::{BucketClient, Call};
+use crate::common::print::{line, print, record as record_of};
+use crate::common::target::Target;
+use crate::exit::{FAILURE, Failure};
+use crate::owner::Whose;
 
 /// Lock records for an owner: all of them or none, without waiting.
 ///
@@ -36,7 +36,7 @@ Exit codes:
   74 the outcome is unknown: the server may have done it, or not
   75 not granted, with the holders on stderr; or not possible now, as stderr says
   76 the owner has ended")]
-pub(super) struct Lock {
+pub struct Lock {
     /// The records
     #[arg(value_name = "KIND/ID", required = true, value_parser = record)]
     records: Vec<Record>,
@@ -79,7 +79,7 @@ Exit codes:
   74 the outcome is unknown: the server may have done it, or not
   75 not possible now
   76 the owner has ended")]
-pub(super) struct Unlock {
+pub struct Unlock {
     /// The records
     #[arg(value_name = "KIND/ID", required_unless_present = "all", conflicts_with = "all", value_parser = record)]
     records: Vec<Record>,

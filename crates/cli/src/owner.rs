@@ -7,12 +7,12 @@ use clap::{Args, Subcommand};
 use lockhouse::Secret;
 use serde_json::{Value, json};
 
-use super::common::api::{BucketClient, Call};
-use super::common::duration;
-use super::common::print::{line, print, record, take_back, text};
-use super::common::secret_file::{self, SecretFile};
-use super::common::target::Target;
-use super::exit::{Failure, USAGE};
+use crate::common::api::{BucketClient, Call};
+use crate::common::duration;
+use crate::common::print::{line, print, record, take_back, text};
+use crate::common::secret_file::{self, SecretFile};
+use crate::common::target::Target;
+use crate::exit::{Failure, USAGE};
 
 /// Open, show, keep alive and end owners of offline locks.
 ///
@@ -36,7 +36,7 @@ Exit codes:
   74 the outcome is unknown: the server may have done it, or not
   75 not granted, or not possible now
   76 the owner has ended")]
-pub(super) struct Owner {
+pub struct Owner {
     #[command(subcommand)]
     command: Command,
 

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use lockhouse::store::{HighestNumbers, PostgresStore, restore};
+use lockhouse_cli::api::{BucketClient, Call};
+use lockhouse_cli::exit::{FAILURE, Failure, USAGE, complain};
+use lockhouse_cli::print::{print, text};
+use lockhouse_cli::target::Target;
 use lockhouse_server::{StoreChoice, operator_file};
 use serde_json::{Value, json};
 
-use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::postgres::{PostgresArgs, store_of};
-use crate::cli::common::print::{print, text};
-use crate::cli::common::target::Target;
-use crate::cli::exit::{FAILURE, Failure, USAGE, complain};
+use crate::postgres::{PostgresArgs, store_of};
 
 /// Back up the database of a running server.
 ///
@@ -36,7 +36,7 @@ Exit codes:
   69 the server cannot be reached
   74 the outcome is unknown: the server may have done it, or not
   75 not possible now")]
-pub(in crate::cli) struct Backup {
+pub(crate) struct Backup {
     /// The new file
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -69,7 +69,7 @@ Exit codes:
    0 done
    1 failure
    2 wrong usage")]
-pub(in crate::cli) struct Restore {
+pub(crate) struct Restore {
     /// The backup
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -111,7 +111,7 @@ fn database<'a>(store: &'a StoreChoice, what_to_do: &str) -> Result<&'a Path, Fa
 }
 
 impl Backup {
-    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         // The variables may be there for other commands.
         let is_of = |variable: &str, value: &str| env::var(variable).is_ok_and(|known| known == value);
         let bucket = self.target.bucket.as_deref().filter(|bucket| !bucket.is_empty());
@@ -148,7 +148,7 @@ impl Backup {
 }
 
 impl Restore {
-    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         let store = &store_of(&self.store)?;
         let store = match store {
             StoreChoice::Postgres(url) => return self.restore_to_postgres(url.as_str()).await,

@@ -1,30 +1,13 @@
-//! One file per subcommand. Parts that several of them need are in `common`.
-
-mod assignments;
-mod claims;
-mod common;
-mod completions;
-mod config;
-mod doctor;
-mod exit;
-mod key;
-mod locks;
-mod ls;
-mod operate;
-mod owner;
-mod run;
-mod serve;
-mod token;
-mod top;
+//! All commands: a file or a folder each.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use lockhouse_cli::exit::{FAILURE, Failure, complain};
 
-use self::exit::{FAILURE, Failure, complain};
-use self::operate::{backup, break_holds, buckets, cluster, events, history};
+use crate::{backup, cluster, completions, config, doctor, key, serve, token};
 
 /// Locks for tabs, workers, processes and machines, with the semantics of the Web Locks API.
 #[derive(Debug, Parser)]
@@ -41,21 +24,8 @@ enum Command {
     Serve(Box<serve::Serve>),
     Config(config::Config),
     Doctor(Box<doctor::Doctor>),
-    Run(run::Run),
-    Ls(ls::Ls),
-    Top(top::Top),
-    Buckets(buckets::Buckets),
-    Events(events::EventsCommand),
-    History(history::History),
-    Break(break_holds::Break),
-    Owner(owner::Owner),
-    Lock(locks::Lock),
-    Unlock(locks::Unlock),
-    Claim(claims::Claim),
-    Renew(claims::Renew),
-    Release(claims::Release),
-    Finalize(claims::Finalize),
-    Assignments(assignments::Assignments),
+    #[command(flatten)]
+    Client(lockhouse_cli::Command),
     Key(key::Key),
     Token(token::Token),
     Cluster(cluster::Cluster),
@@ -72,21 +42,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Config(config) => config.run(),
         Command::Doctor(doctor) => finish(doctor.run()),
-        Command::Run(run) => finish(run.run()),
-        Command::Ls(ls) => finish(ls.run()),
-        Command::Top(top) => finish(top.run()),
-        Command::Buckets(buckets) => finish(buckets.run()),
-        Command::Events(events) => finish(events.run()),
-        Command::History(history) => finish(history.run()),
-        Command::Break(hold) => finish(hold.run()),
-        Command::Owner(owner) => finish(owner.run()),
-        Command::Lock(lock) => finish(lock.run()),
-        Command::Unlock(unlock) => finish(unlock.run()),
-        Command::Claim(claim) => finish(claim.run()),
-        Command::Renew(renew) => finish(renew.run()),
-        Command::Release(release) => finish(release.run()),
-        Command::Finalize(finalize) => finish(finalize.run()),
-        Command::Assignments(assignments) => finish(assignments.run()),
+        Command::Client(client) => finish(client.run()),
         Command::Key(key) => finish(std::future::ready(key.run())),
         Command::Token(token) => finish(std::future::ready(token.run())),
         Command::Cluster(cluster) => finish(cluster.run()),

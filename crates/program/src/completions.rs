@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
-
-use super::exit::FAILURE;
+use lockhouse_cli::exit::FAILURE;
 
 /// Print completions for a shell.
 #[derive(Debug, Args)]
@@ -20,13 +19,13 @@ Exit codes:
    0 done
    1 failure
    2 wrong usage")]
-pub(super) struct Completions {
+pub(crate) struct Completions {
     /// The shell
     shell: Shell,
 }
 
 impl Completions {
-    pub(super) fn run(&self, command: &mut Command) -> ExitCode {
+    pub(crate) fn run(&self, command: &mut Command) -> ExitCode {
         let mut script = Vec::new();
         generate(self.shell, command, "lockhouse", &mut script);
         match std::io::stdout().write_all(&script) {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use lockhouse_cli::exit::{FAILURE, USAGE, complain};
 use lockhouse_server::Sources;
 
-use super::common::options::{SettingsArgs, load};
-use super::exit::{FAILURE, USAGE, complain};
+use crate::options::{SettingsArgs, load};
 
 /// Check or show the settings of a server without starting it.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ Exit codes:
    0 done
    1 failure
    2 something is wrong with the settings")]
-pub(super) struct Config {
+pub(crate) struct Config {
     #[command(subcommand)]
     command: ConfigCommand,
 }
@@ -50,7 +50,7 @@ struct Show {
 }
 
 impl Config {
-    pub(super) fn run(self) -> ExitCode {
+    pub(crate) fn run(self) -> ExitCode {
         match self.command {
             ConfigCommand::Check(Check { file }) => check(file),
             ConfigCommand::Show(show) => print(&show.options.sources()),

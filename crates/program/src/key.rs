@@ -5,10 +5,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
+use lockhouse_cli::exit::{FAILURE, Failure, USAGE};
 use lockhouse_server::auth::{Authority, DEFAULT_TENANT, KeySettings, NewKey, Permission, Settings};
 use serde::Serialize;
-
-use super::exit::{FAILURE, Failure, USAGE};
 
 /// Make API keys.
 #[derive(Debug, Args)]
@@ -22,7 +21,7 @@ Exit codes:
    0 done
    1 failure
    2 wrong usage")]
-pub(super) struct Key {
+pub(crate) struct Key {
     #[command(subcommand)]
     command: Command,
 }
@@ -95,7 +94,7 @@ struct Section {
 }
 
 impl Key {
-    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let Command::New(new) = self.command;
         let Some(key) = NewKey::draw(&new.id) else {
             let rule = "must be 1 to 64 of a-z, 0-9 and -";

@@ -1,6 +1,17 @@
-//! The command line of lockhouse.
+//! The program `lockhouse`: a server, and all commands. Commands that are clients of a server are those of
+//! [`lockhouse_cli`].
 
-mod cli;
+mod backup;
+mod cluster;
+mod command_line;
+mod completions;
+mod config;
+mod doctor;
+mod key;
+mod options;
+mod postgres;
+mod serve;
+mod token;
 
 use std::process::ExitCode;
 
@@ -11,5 +22,5 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    cli::main()
+    command_line::main()
 }

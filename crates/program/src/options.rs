@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use lockhouse_cli::exit::complain;
 use lockhouse_server::{FlagValue, LoadedSettings, SettingsProblem, Sources};
-
-use crate::cli::exit::complain;
 
 /// Each of these can also stand in the file and in the environment: see docs/config.md.
 #[derive(Debug, Args)]

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lockhouse::store::PostgresOptions;
+use lockhouse_cli::exit::{Failure, USAGE};
 use lockhouse_server::{NoStore, StoreChoice};
-
-use crate::cli::exit::{Failure, USAGE};
 
 /// The store that is named. clap would repeat a password where it refuses a value.
 pub(crate) fn store_of(text: &str) -> Result<StoreChoice, Failure> {

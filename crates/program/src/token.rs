@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use lockhouse_cli::exit::{FAILURE, Failure, USAGE, complain};
+use lockhouse_cli::print::print;
 use lockhouse_server::Sources;
 use lockhouse_server::auth::{Authority, Taken, Unproven, key_id};
 use serde_json::{Map, Value, json};
 
-use super::common::options::load;
-use super::common::print::print;
-use super::exit::{FAILURE, Failure, USAGE, complain};
+use crate::options::load;
 
 /// Inspect API keys and tokens; needs no server.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ Exit codes:
    0 done
    1 the key or token is not accepted
    2 wrong usage")]
-pub(super) struct Token {
+pub(crate) struct Token {
     #[command(subcommand)]
     command: Command,
 }
@@ -53,7 +53,7 @@ struct Inspect {
 }
 
 impl Token {
-    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let Command::Inspect(inspect) = self.command;
         inspect.run()
     }

@@ -59,7 +59,7 @@ pub use settings::{
     BreakReason, ClientAuth, ClusterSettings, FlagValue, HistorySettings, InvalidOrigin, Key, Lease,
     LeaseOutOfRange, LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, LoadedSettings, Location,
     LogFormat, LogSettings, MetricsSettings, NoNodeUrl, NoStore, NodeUrl, Origin, PostgresUrl, Settings,
-    SettingsProblem, Sources, StoreChoice, TlsSettings, keys, parse_duration,
+    SettingsProblem, Sources, StoreChoice, TlsSettings, keys,
 };
 pub use store::{OpenStoreError, operator_file};
 pub use tls::{Files, Tls, TlsError, fingerprint};

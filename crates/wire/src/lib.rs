@@ -30,7 +30,7 @@ mod write;
 
 pub use client::{ClientCall, ClientFrame, Hello, Reclaim, Resume, SnapshotQuery, WebLockRequest};
 pub use credential::Credential;
-pub use decode::shorten;
+pub use decode::{parse_duration, shorten};
 pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, FrameProblem};
 pub use holder::HolderView;
 pub use lockhouse_core::CLIENT_ID_BYTES;

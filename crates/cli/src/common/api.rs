@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-pub(crate) use lockhouse::remote::http::Call;
+pub use lockhouse::remote::http::Call;
 use lockhouse::remote::http::{Answer, Http, Unanswered};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use super::print::visible;
 use super::target::{DENIED, Target, untrusted};
-use crate::cli::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, UNREACHABLE, USAGE};
-use crate::cli::owner::SECRET_RULE;
+use crate::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, UNREACHABLE, USAGE};
+use crate::owner::SECRET_RULE;
 
 /// How long an answer may take: longer than any disk.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,13 +22,19 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const SHOWN_CHARS: usize = 200;
 
 /// A bucket of a server.
-pub(crate) struct BucketClient {
+#[derive(Debug)]
+pub struct BucketClient {
     http: Http,
     timeout: Duration,
 }
 
 impl BucketClient {
-    pub(crate) fn new(target: &Target) -> Result<Self, Failure> {
+    /// The bucket that is named; nothing is asked yet.
+    ///
+    /// # Errors
+    ///
+    /// The target cannot be used.
+    pub fn new(target: &Target) -> Result<Self, Failure> {
         let http = target.connecting().http().map_err(|error| target.wrong(&error))?;
         Ok(Self { http, timeout: TIMEOUT })
     }
@@ -48,8 +54,13 @@ impl BucketClient {
         self.http.bucket()
     }
 
-    /// Asks; the answer's body, `null` if it has none.
-    pub(crate) async fn call(&self, call: Call) -> Result<Value, Failure> {
+    /// Asks; the answer's body, `null` if it has none. A call whose future is dropped may have been carried
+    /// out.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses, or cannot be reached, or whether it has acted is unknown.
+    pub async fn call(&self, call: Call) -> Result<Value, Failure> {
         self.read(call).await
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse::core::Limits;
-pub(crate) use lockhouse_server::parse_duration as parse;
+pub(crate) use lockhouse_wire::parse_duration as parse;
 
 /// As [`parse`], for durations of which none is none.
 pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {

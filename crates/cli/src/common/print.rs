@@ -10,14 +10,14 @@ use tokio::io::Interest;
 use tokio::net::unix::pipe;
 
 use super::duration;
-use crate::cli::exit::{FAILURE, Failure};
+use crate::exit::{FAILURE, Failure};
 
 /// Prints the answer itself as one line, or its lines for people.
-pub(crate) fn print(
-    json: bool,
-    answer: &Value,
-    lines: impl FnOnce() -> Vec<String>,
-) -> Result<ExitCode, Failure> {
+///
+/// # Errors
+///
+/// stdout cannot be written to, for another reason than that its reader has gone.
+pub fn print(json: bool, answer: &Value, lines: impl FnOnce() -> Vec<String>) -> Result<ExitCode, Failure> {
     let lines = if json { vec![answer.to_string()] } else { lines() };
     let mut out = io::stdout().lock();
     let written = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
@@ -66,7 +66,7 @@ pub(crate) async fn reader_gone() {
 }
 
 /// A text as people read it: what a terminal would obey, or show in another order or not at all, is escaped.
-pub(crate) fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -80,7 +80,7 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 /// A member as people read it, `-` if it is `null` or absent.
-pub(crate) fn text(answer: &Value, key: &str) -> String {
+pub fn text(answer: &Value, key: &str) -> String {
     match &answer[key] {
         Value::Null => "-".to_owned(),
         Value::String(text) => visible(text),

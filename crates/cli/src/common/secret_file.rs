@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 /// The content of a file, without the end of its line.
 #[derive(Clone)]
-pub(crate) struct SecretFile(String);
+pub struct SecretFile(String);
 
 impl SecretFile {
     pub(crate) fn secret(&self) -> &str {
@@ -14,7 +14,11 @@ impl SecretFile {
 }
 
 /// Reads the file that is named on the command line; `-` stands for stdin.
-pub(crate) fn parse(file: &str) -> Result<SecretFile, String> {
+///
+/// # Errors
+///
+/// It cannot be read, or is empty; in words.
+pub fn parse(file: &str) -> Result<SecretFile, String> {
     let read = match file {
         "-" => io::read_to_string(io::stdin().take(SECRET_BYTES)),
         _ => std::fs::File::open(file).and_then(|file| io::read_to_string(file.take(SECRET_BYTES))),

@@ -6,7 +6,7 @@ use clap::Args;
 use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
 use super::secret_file::{self, SecretFile};
-use crate::cli::exit::{FAILURE, Failure, UNREACHABLE, USAGE};
+use crate::exit::{FAILURE, Failure, UNREACHABLE, USAGE};
 
 /// The advice for a credential that the server does not accept.
 pub(crate) const DENIED: &str =
@@ -14,7 +14,7 @@ pub(crate) const DENIED: &str =
 
 /// The options of every command that talks to a server.
 #[derive(Debug, Args)]
-pub(crate) struct Target {
+pub struct Target {
     /// The URL of the server; may be given several times, or separated by commas (here and in LOCKHOUSE_URL),
     /// where each leads to a node of one fleet: the first that answers is used
     #[arg(
@@ -25,33 +25,33 @@ pub(crate) struct Target {
         value_delimiter = ',',
         default_value = "http://127.0.0.1:7420"
     )]
-    pub(crate) urls: Vec<String>,
+    pub urls: Vec<String>,
 
     /// For https://: a PEM file with the CA of the server's certificate, instead of the CAs that the system
     /// trusts
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CA")]
-    pub(crate) ca: Option<PathBuf>,
+    pub ca: Option<PathBuf>,
 
     /// For https://: a PEM file with your client certificate, for servers that identify their clients by
     /// certificates
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CERT")]
-    pub(crate) cert: Option<PathBuf>,
+    pub cert: Option<PathBuf>,
 
     /// A PEM file with the private key of the client certificate, if it is not in the same file
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CERT_KEY", requires = "cert")]
-    pub(crate) cert_key: Option<PathBuf>,
+    pub cert_key: Option<PathBuf>,
 
     /// The bucket, instead of the one in the URL or "default"; an empty text counts as none
     #[arg(long, value_name = "NAME", global = true, env = "LOCKHOUSE_BUCKET")]
-    pub(crate) bucket: Option<String>,
+    pub bucket: Option<String>,
 
     /// Your API key or token, if the server requires one; an empty text counts as none
     #[arg(long, value_name = "KEY", global = true, env = "LOCKHOUSE_KEY", hide_env_values = true)]
-    pub(crate) key: Option<String>,
+    pub key: Option<String>,
 
     /// A file with the API key or token, or - for stdin; it goes before --key
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_KEY_FILE", value_parser = secret_file::parse)]
-    pub(crate) key_file: Option<SecretFile>,
+    pub key_file: Option<SecretFile>,
 }
 
 impl Target {

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::rows::Row;
-use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::duration;
-use crate::cli::exit::{Failure, UNREACHABLE};
+use crate::common::api::{BucketClient, Call};
+use crate::common::duration;
+use crate::exit::{Failure, UNREACHABLE};
 
 /// Which locks, requests and assignments are listed, and in which order.
 #[derive(Debug, Args)]

@@ -13,10 +13,10 @@ use lockhouse::remote::{Connection, ConnectionState};
 
 use self::find::Find;
 use self::rows::{changes, json, json_array, rows, table};
-use super::common::api::BucketClient;
-use super::common::print::{reader_gone, recovery};
-use super::common::target::Target;
-use super::exit::{FAILURE, Failure, complain};
+use crate::common::api::BucketClient;
+use crate::common::print::{reader_gone, recovery};
+use crate::common::target::Target;
+use crate::exit::{FAILURE, Failure, complain};
 
 /// List who holds and who waits.
 ///
@@ -45,7 +45,7 @@ Exit codes:
    2 wrong usage
   69 the server cannot be reached
   75 the server refuses for now, as on a full disk")]
-pub(super) struct Ls {
+pub struct Ls {
     #[command(flatten)]
     find: Find,
 

@@ -9,8 +9,8 @@ use lockhouse_wire as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::cli::common::duration;
-use crate::cli::common::print::{self, visible};
+use crate::common::duration;
+use crate::common::print::{self, visible};
 
 /// A lock or request, with exactly these keys in this order.
 #[derive(Clone, Debug, Serialize)]

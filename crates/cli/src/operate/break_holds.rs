@@ -8,10 +8,10 @@ use clap::builder::NonEmptyStringValueParser;
 use lockhouse::Limits;
 use serde_json::{Value, json};
 
-use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::print::{line, print, recovery, visible};
-use crate::cli::common::target::Target;
-use crate::cli::exit::{FAILURE, Failure, NOT_GRANTED, UNKNOWN};
+use crate::common::api::{BucketClient, Call};
+use crate::common::print::{line, print, recovery, visible};
+use crate::common::target::Target;
+use crate::exit::{FAILURE, Failure, NOT_GRANTED, UNKNOWN};
 
 /// As many holds as one call may name.
 const HOLDS_PER_CALL: usize = Limits::DEFAULT.locks_per_command;
@@ -43,7 +43,7 @@ Exit codes:
   69 the server cannot be reached
   74 the outcome is unknown: the holds may be broken, or not
   75 nothing broken, or with --dry-run to break: nothing is held, or not with that token")]
-pub(in crate::cli) struct Break {
+pub struct Break {
     /// The resource name
     #[arg(value_name = "NAME", required_unless_present = "prefix", conflicts_with = "prefix")]
     name: Option<String>,
@@ -73,7 +73,7 @@ pub(in crate::cli) struct Break {
 }
 
 impl Break {
-    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
         let holds = match (&self.name, self.token) {
             (Some(name), Some(token)) if !self.dry_run => vec![json!({"name": name, "fencingToken": token})],

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::print::{print, table, text};
-use crate::cli::common::target::Target;
-use crate::cli::exit::{Failure, complain};
+use crate::common::api::{BucketClient, Call};
+use crate::common::print::{print, table, text};
+use crate::common::target::Target;
+use crate::exit::{Failure, complain};
 
 /// List the buckets in which there is anything.
 ///
@@ -31,7 +31,7 @@ Exit codes:
    2 wrong usage
   69 the server cannot be reached
   75 the server refuses for now, as on a full disk")]
-pub(in crate::cli) struct Buckets {
+pub struct Buckets {
     /// Only names that begin with this
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
@@ -52,7 +52,7 @@ pub(in crate::cli) struct Buckets {
 const PAGE: usize = 1000;
 
 impl Buckets {
-    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
         let most = self.limit.map_or(usize::MAX, NonZeroUsize::get);
         let (mut buckets, mut missing, mut cursor) = (Vec::new(), Vec::new(), None);

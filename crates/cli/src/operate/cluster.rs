@@ -1,49 +1,19 @@
-//! `lockhouse cluster`
+//! The parts of `lockhouse cluster` that ask a node.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
-use lockhouse::store::PostgresStore;
-use lockhouse_server::StoreChoice;
+use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::postgres::{PostgresArgs, store_of};
-use crate::cli::common::print::{print, text, visible};
-use crate::cli::common::target::Target;
-use crate::cli::exit::{FAILURE, Failure, USAGE};
+use crate::common::api::{BucketClient, Call};
+use crate::common::print::{print, text, visible};
+use crate::common::target::Target;
+use crate::exit::Failure;
 
-/// Show the nodes and slots of a fleet.
-///
-/// Any node can be asked. With authentication this needs the permission operate in all buckets.
+/// Shows the nodes and slots of a fleet.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  lockhouse cluster
-  lockhouse cluster --json --url https://b.example:7420
-  lockhouse cluster drain                    # the node that is asked gives its slots to the others
-  lockhouse cluster drain b.example:7420     # another node does
-  lockhouse cluster restored --store postgres://lockhouse@db.example/locks
-
-Exit codes:
-   0 done
-   1 failure
-   2 wrong usage
-  69 the server cannot be reached
-  74 the outcome is unknown: the node may have been asked, or not
-  75 not possible now")]
-#[command(args_conflicts_with_subcommands = true)]
-pub(in crate::cli) struct Cluster {
-    #[command(subcommand)]
-    command: Option<Command>,
-
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, Args)]
-struct Common {
+pub struct Show {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -52,54 +22,31 @@ struct Common {
     target: Target,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Drain(Drain),
-    Restored(Restored),
-}
-
 /// Let a node give all its slots to the others, before it is stopped or while it is looked at.
 ///
 /// Locks stay with their holders. The node goes on to serve clients by handing on what they send, and is no
 /// node of the fleet any more: it takes slots again after its next start. "lockhouse cluster" shows how far
 /// it is.
 #[derive(Debug, Args)]
-struct Drain {
+pub struct Drain {
     /// The label of the node, by default the one that is asked
     #[arg(value_name = "NODE")]
     node: Option<String>,
 
     #[command(flatten)]
-    common: Common,
+    asked: Show,
 }
 
-/// Say that the database was put back to an earlier state by other means than lockhouse can see, such as the
-/// files of a snapshot.
-///
-/// As the grants after that state are unknown, fencing tokens go on above all that can have been given, and
-/// every slot waits for the length of a lease. Nodes that run learn of it at their next commit. What a
-/// restore by PostgreSQL itself leaves behind, a new timeline, is noticed without this.
-#[derive(Debug, Args)]
-struct Restored {
-    /// The store: postgres://USER@HOST/DATABASE
-    #[arg(long, value_name = "STORE", env = "LOCKHOUSE_STORE")]
-    store: String,
-
-    #[command(flatten)]
-    postgres: PostgresArgs,
-}
-
-impl Cluster {
-    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
-        match self.command {
-            Some(Command::Drain(drain)) => drain.run().await,
-            Some(Command::Restored(restored)) => restored.run().await,
-            None => {
-                let call = Call::get(&["cluster"]).of_server();
-                let fleet = BucketClient::new(&self.common.target)?.call(call).await?;
-                print(self.common.json, &fleet, || lines(&fleet))
-            }
-        }
+impl Show {
+    /// Asks, and prints the answer. It can be dropped at any time.
+    ///
+    /// # Errors
+    ///
+    /// The node refuses or cannot be reached, or stdout cannot be written to.
+    pub async fn run(self) -> Result<ExitCode, Failure> {
+        let call = Call::get(&["cluster"]).of_server();
+        let fleet = BucketClient::new(&self.target)?.call(call).await?;
+        print(self.json, &fleet, || lines(&fleet))
     }
 }
 
@@ -151,27 +98,19 @@ fn node_line(node: &Value, fleet: &Value) -> String {
 }
 
 impl Drain {
-    async fn run(self) -> Result<ExitCode, Failure> {
+    /// Asks the node. If it is dropped, the node may have been asked.
+    ///
+    /// # Errors
+    ///
+    /// The node refuses or cannot be reached, or whether it was asked is unknown.
+    pub async fn run(self) -> Result<ExitCode, Failure> {
         let body = self.node.as_ref().map_or(json!({}), |node| json!({"node": node}));
         let call = Call::post(&["cluster", "drain"]).of_server().body(body.to_string());
-        BucketClient::new(&self.common.target)?.call(call).await?;
+        BucketClient::new(&self.asked.target)?.call(call).await?;
         let report = json!({"drains": self.node});
-        print(self.common.json, &report, || {
+        print(self.asked.json, &report, || {
             let node = self.node.as_deref().unwrap_or("the node");
             vec![format!("{node} gives its slots to the others; \"lockhouse cluster\" shows how far it is")]
         })
-    }
-}
-
-impl Restored {
-    async fn run(self) -> Result<ExitCode, Failure> {
-        let StoreChoice::Postgres(url) = store_of(&self.store)? else {
-            let why = "--store: must be postgres://USER@HOST/DATABASE; a database file is restored by \"lockhouse restore\"";
-            return Err(Failure::new(USAGE, why));
-        };
-        let store = PostgresStore::open(url.as_str(), self.postgres.options()).await;
-        let store = store.map_err(|error| Failure::new(FAILURE, error))?;
-        store.declare_restored().await.map_err(|error| Failure::new(FAILURE, error))?;
-        print(false, &Value::Null, || vec!["the database counts as restored".to_owned()])
     }
 }

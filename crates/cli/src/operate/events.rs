@@ -9,10 +9,10 @@ use lockhouse::remote::http::{EventQuery, EventsError, SentEvent};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::cli::common::api::BucketClient;
-use crate::cli::common::print::{line, reader_gone};
-use crate::cli::common::target::Target;
-use crate::cli::exit::{FAILURE, Failure, complain};
+use crate::common::api::BucketClient;
+use crate::common::print::{line, reader_gone};
+use crate::common::target::Target;
+use crate::exit::{FAILURE, Failure, complain};
 
 /// Print what happens in a bucket, a line for each event, until it is ended.
 ///
@@ -36,7 +36,7 @@ Exit codes:
    2 wrong usage
   69 the server cannot be reached at the start
   75 the server refuses for now, as on a full disk")]
-pub(in crate::cli) struct EventsCommand {
+pub struct EventsCommand {
     /// Only events of this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -65,7 +65,7 @@ pub(in crate::cli) struct EventsCommand {
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 impl EventsCommand {
-    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
         tokio::select! {
             end = self.follow(&api) => end,

@@ -8,10 +8,10 @@ use clap::builder::PossibleValuesParser;
 use lockhouse::store::{HISTORY_PAGE, HistoryEnd};
 use serde_json::Value;
 
-use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::print::{print, table, text};
-use crate::cli::common::target::Target;
-use crate::cli::exit::Failure;
+use crate::common::api::{BucketClient, Call};
+use crate::common::print::{print, table, text};
+use crate::common::target::Target;
+use crate::exit::Failure;
 
 /// Show who held what, from when to when, and why it ended.
 ///
@@ -36,7 +36,7 @@ Exit codes:
    2 wrong usage
   69 the server cannot be reached
   75 the server refuses for now, as on a full disk")]
-pub(in crate::cli) struct History {
+pub struct History {
     /// Only this resource name
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -90,7 +90,7 @@ fn ends() -> PossibleValuesParser {
 }
 
 impl History {
-    pub(in crate::cli) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
         let (mut entries, mut cursor) = (Vec::new(), None);
         let most = self.limit.get();

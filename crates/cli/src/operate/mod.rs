@@ -1,8 +1,7 @@
-//! Commands for operators: backups, buckets, fleets, holds that are broken, and the history.
+//! Commands for operators: buckets, fleets, holds that are broken, and the history.
 
-pub(super) mod backup;
-pub(super) mod break_holds;
-pub(super) mod buckets;
-pub(super) mod cluster;
-pub(super) mod events;
-pub(super) mod history;
+pub(crate) mod break_holds;
+pub(crate) mod buckets;
+pub mod cluster;
+pub(crate) mod events;
+pub(crate) mod history;

@@ -6,7 +6,7 @@ use lockhouse::remote::{ConnectError, Connection};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Run;
-use crate::cli::exit::{Failure, UNREACHABLE, complain};
+use crate::exit::{Failure, UNREACHABLE, complain};
 
 /// The pauses between two attempts, which double.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

@@ -25,9 +25,9 @@ use tokio::time::{Instant, sleep};
 use self::job::Job;
 use self::queue_line::QueueLine;
 use self::signals::{Received, Signals};
-use super::common::duration;
-use super::common::target::Target;
-use super::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, USAGE, complain};
+use crate::common::duration;
+use crate::common::target::Target;
+use crate::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, USAGE, complain};
 
 /// The command was found but could not be started.
 const CANNOT_EXECUTE: u8 = 126;
@@ -69,7 +69,7 @@ Exit codes: that of the command, or
  126 the command cannot be executed
  127 the command is not found
  128 + N: signal N ended the command, or the wait")]
-pub(super) struct Run {
+pub struct Run {
     /// The resource name to lock. That of a record of `lockhouse lock` is percent-encoded, as ls shows it
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     name: OsString,

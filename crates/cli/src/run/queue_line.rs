@@ -9,8 +9,8 @@ use rustix::termios::tcgetwinsize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::cli::common::duration;
-use crate::cli::exit::complain;
+use crate::common::duration;
+use crate::exit::complain;
 
 /// A wait that is shorter than this is not worth a line on a terminal.
 const GRACE: Duration = Duration::from_millis(300);

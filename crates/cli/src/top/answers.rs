@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::cli::common::print::visible;
+use crate::common::print::visible;
 
 /// A count for each discipline.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

@@ -11,8 +11,8 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, Wrap};
 use super::answers::{Counts, Entry, Overview};
 use super::palette::Palette;
 use super::view::{Away, Dialog, Filtered, View};
-use crate::cli::common::duration;
-use crate::cli::common::print::visible;
+use crate::common::duration;
+use crate::common::print::visible;
 
 /// What does not change while `top` runs.
 #[derive(Debug)]

@@ -26,9 +26,9 @@ use self::palette::Palette;
 use self::questions::{Look, Question, Watched};
 use self::screen::Screen;
 use self::view::{Action, BreakOutcome, View};
-use super::common::duration;
-use super::common::target::Target;
-use super::exit::{FAILURE, Failure, UNKNOWN, USAGE};
+use crate::common::duration;
+use crate::common::target::Target;
+use crate::exit::{FAILURE, Failure, UNKNOWN, USAGE};
 
 /// Watch a bucket in the terminal, and break holds.
 ///
@@ -51,7 +51,7 @@ Exit codes:
    2 wrong usage; also if stdin or stdout is no terminal
   69 the server cannot be reached at the start
   75 the server refuses at the start, as on a full disk")]
-pub(super) struct Top {
+pub struct Top {
     /// Only names that begin with this, at first
     #[arg(long, value_name = "TEXT", default_value = "")]
     prefix: String,

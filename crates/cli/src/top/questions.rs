@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::answers::{Broken, Entry, Overview, Page};
-use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::target::Target;
-use crate::cli::exit::Failure;
+use crate::common::api::{BucketClient, Call};
+use crate::common::target::Target;
+use crate::exit::Failure;
 
 /// So long the answer to a question may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use ratatui::widgets::TableState;
 
 use super::answers::{Entry, Overview, Totals};
 use super::questions::{Look, Question};
-use crate::cli::exit::{Failure, UNREACHABLE};
+use crate::exit::{Failure, UNREACHABLE};
 
 /// A line that is typed has at most so many characters.
 const LINE_CHARS: usize = 200;
@@ -345,7 +345,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(in crate::cli::top) fn entry(name: &str, token: Option<u64>) -> Value {
+    pub(in crate::top) fn entry(name: &str, token: Option<u64>) -> Value {
         let (state, place) = if token.is_some() { ("held", None) } else { ("pending", Some(1)) };
         json!({
             "name": name, "mode": "exclusive", "kind": "web", "state": state, "clientId": "client",
@@ -354,7 +354,7 @@ pub(super) mod tests {
         })
     }
 
-    pub(in crate::cli::top) fn look(at: u64, granted: u64, entries: &[Value], next: Option<&str>) -> Look {
+    pub(in crate::top) fn look(at: u64, granted: u64, entries: &[Value], next: Option<&str>) -> Look {
         let overview = json!({
             "at": format!("2026-01-01T00:01:{at:02}Z"), "held": {"web": 1, "offline": 0, "claim": 0},
             "waiting": 0, "assigned": 0, "owners": 0, "agents": 1, "oldest": null, "holds": null,

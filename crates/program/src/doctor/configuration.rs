@@ -7,7 +7,7 @@ use lockhouse_server::{LoadedSettings, Sources};
 
 use super::diagnosis::Diagnosis;
 use super::is_open_to_all;
-use crate::cli::serve::log;
+use crate::serve::log;
 
 const NAME: &str = "configuration";
 const SECRETS: &str = "secrets";

@@ -1,8 +1,7 @@
 //! What was found, and how it is shown.
 
+use lockhouse_cli::print::visible;
 use serde_json::{Value, json};
-
-use crate::cli::common::print::visible;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use lockhouse::store::{SqliteLook, SqliteOpenError, look_at_sqlite};
+use lockhouse_cli::exit::complain;
 use rustix::fs::{Access, access, statvfs};
 
 use super::diagnosis::Diagnosis;
 use super::{PATIENCE, clock, within};
-use crate::cli::exit::complain;
 
 const FOLDER: &str = "folder";
 const SPACE: &str = "disk space";

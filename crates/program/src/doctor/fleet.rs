@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use lockhouse_cli::api::{BucketClient, Call};
+use lockhouse_cli::exit::Failure;
+use lockhouse_cli::print::text;
+use lockhouse_cli::secret_file::{self, SecretFile};
+use lockhouse_cli::target::Target;
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::PATIENCE;
 use super::diagnosis::Diagnosis;
-use crate::cli::common::api::{BucketClient, Call};
-use crate::cli::common::print::text;
-use crate::cli::common::secret_file::{self, SecretFile};
-use crate::cli::common::target::Target;
-use crate::cli::exit::Failure;
 
 const NAME: &str = "asked server";
 const FLEET: &str = "fleet";

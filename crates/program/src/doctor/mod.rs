@@ -21,16 +21,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use lockhouse_cli::exit::{FAILURE, Failure};
+use lockhouse_cli::print::print;
 use lockhouse_server::StoreChoice;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use self::diagnosis::{Diagnosis, Grade};
 use self::fleet::AskedServer;
-use super::common::duration;
-use super::common::options::SettingsArgs;
-use super::common::print::print;
-use super::exit::{FAILURE, Failure};
+use crate::options::SettingsArgs;
 
 /// How long a single answer of the system, a server or a database is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,7 +64,7 @@ pub(super) struct Doctor {
     server: AskedServer,
 
     /// How long the content of a database file may be looked at; what was not looked at by then is a warning
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = lockhouse_wire::parse_duration)]
     read_for: Duration,
 
     /// Print JSON

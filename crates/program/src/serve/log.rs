@@ -33,7 +33,7 @@ pub(super) fn begin(format: LogFormat) -> Result<(), String> {
 /// # Errors
 ///
 /// Its fault, in one line.
-pub(in crate::cli) fn levels() -> Result<EnvFilter, String> {
+pub(crate) fn levels() -> Result<EnvFilter, String> {
     let levels = env::var_os(EnvFilter::DEFAULT_ENV).unwrap_or_default();
     let levels = levels.to_string_lossy();
     let filter = EnvFilter::try_new(if levels.is_empty() { "info" } else { &levels })

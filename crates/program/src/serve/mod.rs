@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
+use lockhouse_cli::exit::{FAILURE, USAGE, complain};
 use lockhouse_server::{
     BindError, Config, Files, Listener, LoadedSettings, NodeUrl, OpenStoreError, Server, SettingsProblem,
     Sources, StoreChoice, Tls, TlsError, bind, bind_metrics, fingerprint, fit_open_files,
@@ -18,8 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::reload::Reload;
 use self::signals::{Hangup, StopSignals};
-use super::common::options::{SettingsArgs, load};
-use super::exit::{FAILURE, USAGE, complain};
+use crate::options::{SettingsArgs, load};
 
 /// Serve locks over WebSockets and HTTP, with a dashboard at /dashboard and the API at /openapi.json.
 ///

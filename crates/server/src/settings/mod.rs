@@ -35,7 +35,6 @@ pub use self::sections::log::{LogFormat, LogSettings};
 pub use self::sections::metrics::MetricsSettings;
 pub use self::sections::origin::{InvalidOrigin, Origin};
 pub use self::sections::store::{NoStore, PostgresUrl, StoreChoice};
-pub use self::sections::text::parse_duration;
 pub use self::sections::tls::{ClientAuth, TlsSettings};
 pub use self::sections::{BreakReason, Settings};
 #[cfg(test)]

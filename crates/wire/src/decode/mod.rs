@@ -10,11 +10,13 @@
 //! A source defines how a value is written and shown. The rules, their words, the path of a field, and the
 //! part of a value that an error repeats are defined here, so that they are the same everywhere.
 
+mod duration;
 mod field;
 pub(crate) mod json;
 mod rule;
 mod violation;
 
+pub use duration::parse_duration;
 pub use field::{Field, FieldValue, NoText};
 pub use json::{digits, name_in_json, text_in_json};
 pub use rule::{Choice, FLAG, Form, MODES, Number, Text, Unit};
