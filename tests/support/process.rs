@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use traces::Kind;
 
+use super::program;
+
 /// `lockhouse serve`; killed when dropped.
 pub(crate) struct ServerProcess {
     child: Child,
@@ -111,7 +113,7 @@ impl ServerProcess {
     }
 
     fn listen(port: &str, lease: &'static str, keeps: Keeps, options: &[String]) -> Self {
-        let command = Command::new(PROGRAM);
+        let command = Command::new(program::lockhouse());
         Self::try_listen(command, port, lease, keeps, options).unwrap_or_else(|end| panic!("it ended: {end}"))
     }
 
@@ -138,8 +140,8 @@ impl ServerProcess {
         }
         let port = first.trim().strip_prefix("listening http://127.0.0.1:").unwrap().to_owned();
         if let Keeps::InFile(_) | Keeps::InFileOf(_) = keeps {
-            let operator = lockhouse_server::operator_file(&keeps.file());
-            traces::secret(Kind::OperatorSecret, &std::fs::read_to_string(operator).unwrap());
+            let operator = std::fs::read_to_string(operator_file(&keeps.file())).unwrap();
+            traces::secret(Kind::OperatorSecret, &operator);
         }
         Ok(Self { child, lease, port, keeps, options: options.to_vec() })
     }
@@ -148,6 +150,12 @@ impl ServerProcess {
     #[allow(dead_code, reason = "not every test that has a server looks into its file")]
     pub(crate) fn file(&self) -> PathBuf {
         self.keeps.file()
+    }
+
+    /// The file beside the database that has the operator's secret.
+    #[allow(dead_code, reason = "not every test that has a server is its operator")]
+    pub(crate) fn operator_file(&self) -> PathBuf {
+        operator_file(&self.file())
     }
 
     #[allow(dead_code, reason = "not every test that has a server needs its URL")]
@@ -245,8 +253,6 @@ impl ServerProcess {
     }
 }
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_lockhouse");
-
 /// The failure of one system call on one file, by strace.
 #[allow(dead_code, reason = "not every test that has a server has it fail")]
 pub(crate) struct DiskFailure {
@@ -265,13 +271,20 @@ impl DiskFailure {
         // The tracer is a grandchild, so that the server itself is the child that is killed and waited for.
         command.args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", "signal=none", "-P"]).arg(file);
         command.arg(format!("--trace={call}")).arg(format!("--inject={call}:{how}:when={nth}"));
-        command.arg(PROGRAM);
+        command.arg(program::lockhouse());
         command
     }
 }
 
 fn over<'a>(command: &'a mut Command, file: &Path) -> &'a mut Command {
     command.arg("--store").arg(format!("sqlite:{}", file.display())).args(["--drain", "200ms"])
+}
+
+/// As the server names it.
+fn operator_file(database: &Path) -> PathBuf {
+    let mut file = database.as_os_str().to_owned();
+    file.push(".operator");
+    file.into()
 }
 
 impl Folder {

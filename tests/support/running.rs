@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::program;
+
 /// So long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -25,7 +27,7 @@ pub(crate) struct Running {
 
 /// The command line in that folder, in an environment that says nothing.
 pub(crate) fn lockhouse(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    let mut command = Command::new(program::lockhouse());
     for (name, _) in std::env::vars_os() {
         let is_ours = name.to_str().is_some_and(|name| name.starts_with("LOCKHOUSE_") || name == "RUST_LOG");
         if is_ours {

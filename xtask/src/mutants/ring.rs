@@ -115,11 +115,11 @@ impl Programs {
     /// than everything else.
     pub(crate) fn of(copy: &Copy, ring: &str) -> Result<Programs> {
         let (name, filter) = split(ring);
-        let Some((package, scope)) = package(name).filter(|_| shell::exists("cargo-nextest")) else {
+        let Some((packages, scope)) = packages(name).filter(|_| shell::exists("cargo-nextest")) else {
             return Ok(Programs::default());
         };
         let mut list = cargo(&["nextest", "list", "--profile", "mutants", "--message-format", "json"]);
-        scope.select(&mut list, copy, package, filter);
+        scope.select(&mut list, copy, packages, filter);
         let output = in_copy(&mut list, copy).stderr(Stdio::null()).output()?;
         let listed: serde_json::Value = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("{} lists no tests", shell::line(&list)))?;
@@ -153,9 +153,9 @@ fn split(ring: &str) -> (&str, &str) {
     (name, filter.trim())
 }
 
-/// The parts of the workspace that are built with a package's tests.
+/// The parts of the workspace that are built with the tests of packages.
 enum Scope {
-    Package,
+    Packages,
     /// The server, and what contains it, is built as the whole project is, so that its many dependencies need
     /// not be built for it alone.
     Whole,
@@ -163,43 +163,53 @@ enum Scope {
 
 impl Scope {
     /// Chooses the tests for nextest.
-    fn select(&self, command: &mut Command, copy: &Copy, package: &str, filter: &str) {
-        command.args(copy.profile().1).args(self.what(package));
+    fn select(&self, command: &mut Command, copy: &Copy, packages: &[&str], filter: &str) {
+        command.args(copy.profile().1).args(self.what(packages));
         match self {
-            Scope::Package => command.args(filter.split_whitespace()),
+            Scope::Packages => command.args(filter.split_whitespace()),
             Scope::Whole => {
                 let tests = if filter.is_empty() { "all()".to_owned() } else { format!("test({filter})") };
-                command.args(["-E", &format!("package({package}) & {tests}")])
+                let of_package = packages.iter().map(|package| format!("package({package})"));
+                let packages = of_package.collect::<Vec<_>>().join(" | ");
+                command.args(["-E", &format!("({packages}) & {tests}")])
             }
         };
     }
 
     /// The arguments that say what cargo is to build.
-    fn what<'a>(&self, package: &'a str) -> Vec<&'a str> {
+    fn what<'a>(&self, packages: &[&'a str]) -> Vec<&'a str> {
         match self {
-            Scope::Package => vec!["--all-features", "--package", package],
+            Scope::Packages => with_packages(packages),
             Scope::Whole => WHOLE.to_vec(),
         }
     }
 }
 
-/// The package whose tests are the ring.
-fn package(ring: &str) -> Option<(&'static str, Scope)> {
+fn with_packages<'a>(packages: &[&'a str]) -> Vec<&'a str> {
+    let each = packages.iter().flat_map(|package| ["--package", package]);
+    ["--all-features"].into_iter().chain(each).collect()
+}
+
+/// The package whose program the tests of the server start.
+const PROGRAM: &str = "lockhouse-program";
+
+/// The packages whose tests are the ring.
+fn packages(ring: &str) -> Option<(&'static [&'static str], Scope)> {
     match ring {
-        "core" => Some(("lockhouse-core", Scope::Package)),
-        "store" => Some(("lockhouse-store", Scope::Package)),
-        "library" => Some(("lockhouse", Scope::Package)),
-        "wire" => Some(("lockhouse-wire", Scope::Package)),
-        "server" => Some(("lockhouse-server", Scope::Whole)),
-        "fuzz" => Some(("fuzz-targets", Scope::Whole)),
+        "core" => Some((&["lockhouse-core"], Scope::Packages)),
+        "store" => Some((&["lockhouse-store"], Scope::Packages)),
+        "library" => Some((&["lockhouse"], Scope::Packages)),
+        "wire" => Some((&["lockhouse-wire"], Scope::Packages)),
+        "server" => Some((&["lockhouse-server", "lockhouse-cli", PROGRAM], Scope::Whole)),
+        "fuzz" => Some((&["fuzz-targets"], Scope::Whole)),
         _ => None,
     }
 }
 
 fn plan(copy: &Copy, ring: &str, only: &Programs) -> Result<Plan> {
     let (name, filter) = split(ring);
-    if let Some((package, scope)) = package(name) {
-        return Ok(tests(copy, package, &scope, filter, only));
+    if let Some((packages, scope)) = packages(name) {
+        return Ok(tests(copy, packages, &scope, filter, only));
     }
     let plan = match name {
         "oracle" => {
@@ -219,26 +229,30 @@ fn plan(copy: &Copy, ring: &str, only: &Programs) -> Result<Plan> {
     Ok(plan)
 }
 
-fn tests(copy: &Copy, package: &str, scope: &Scope, filter: &str, only: &Programs) -> Plan {
+fn tests(copy: &Copy, packages: &[&str], scope: &Scope, filter: &str, only: &Programs) -> Plan {
+    let mut builds: Vec<_> =
+        packages.contains(&PROGRAM).then(|| build(copy, &["lockhouse"])).into_iter().collect();
     let mut build = cargo(&["test", "--no-run"]);
     if !shell::exists("cargo-nextest") {
-        let what = ["--all-features", "--package", package, "--tests"];
-        build.args(copy.profile().0).args(what);
+        let what = [with_packages(packages), vec!["--tests"]].concat();
+        build.args(copy.profile().0).args(&what);
+        builds.push(build);
         let mut run = cargo(&["test"]);
-        run.args(copy.profile().0).args(what).args(filter.split_whitespace());
+        run.args(copy.profile().0).args(&what).args(filter.split_whitespace()).env_remove("LOCKHOUSE_BIN");
         // 101: tests failed.
-        return Plan { builds: vec![build], run, verdict: Verdict::ExitCode(101) };
+        return Plan { builds, run, verdict: Verdict::ExitCode(101) };
     }
-    build.args(copy.profile().0).args(scope.what(package));
+    build.args(copy.profile().0).args(scope.what(packages));
     if only.0.is_empty() {
-        build.args(matches!(scope, Scope::Package).then_some("--tests"));
+        build.args(matches!(scope, Scope::Packages).then_some("--tests"));
     }
     build.args(&only.0);
+    builds.push(build);
     let mut run = cargo(&["nextest", "run", "--profile", "mutants"]);
-    scope.select(&mut run, copy, package, filter);
-    run.args(&only.0);
+    scope.select(&mut run, copy, packages, filter);
+    run.args(&only.0).env_remove("LOCKHOUSE_BIN");
     // 100: tests failed; 4: none ran; 101 and others: something else went wrong.
-    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(100) }
+    Plan { builds, run, verdict: Verdict::ExitCode(100) }
 }
 
 fn under_a_scheduler(copy: &Copy, filter: &str) -> Plan {

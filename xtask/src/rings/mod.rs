@@ -219,6 +219,8 @@ fn rust(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let _ = fs::remove_file(&report);
     let mut nextest = Command::new("cargo");
     nextest.args(["nextest", "run", "--profile", "ci", "--cargo-profile", PROFILE]).args(WHOLE);
+    // The tests take the program that is built beside them.
+    nextest.env_remove("LOCKHOUSE_BIN");
     let end = run.logged(&mut nextest)?;
     let xml = fs::read_to_string(&report).with_context(|| format!("nextest left no results ({end})"))?;
     checked(results::read_junit(&xml, suite_of_package, "rust")?, end)
@@ -227,8 +229,9 @@ fn rust(run: &Run<'_>) -> Result<Vec<TestRun>> {
 fn rust_without_nextest(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let packages = package_of_each_binary(run.root)?;
     let suite_of = |binary: &str| packages.get(binary).and_then(|package| suite_of_package(package));
-    let end =
-        run.logged(Command::new("cargo").args(["test", "--no-fail-fast", "--all-targets"]).args(BUILD))?;
+    let mut test = Command::new("cargo");
+    test.args(["test", "--no-fail-fast", "--all-targets"]).args(BUILD).env_remove("LOCKHOUSE_BIN");
+    let end = run.logged(&mut test)?;
     checked(results::read_harness(&fs::read_to_string(&run.log)?, suite_of, "rust"), end)
 }
 

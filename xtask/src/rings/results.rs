@@ -149,7 +149,8 @@ pub(crate) fn suite_of_package(binary: &str) -> Option<String> {
         "lockhouse-store" => "store",
         "lockhouse" => "library",
         "lockhouse-wire" => "wire",
-        "lockhouse-server" => "server",
+        // The command line, and the program around both, are tested with the server.
+        "lockhouse-server" | "lockhouse-cli" | "lockhouse-program" => "server",
         "xtask" => "xtask",
         "lab" => "lab",
         "fuzz-targets" => "fuzz",

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::process::ServerProcess;
-use crate::support::{
+use crate::command_line::support::{
     bare, code, holder, list, lockhouse, path_with_lockhouse, read_line, signal, stderr, stdout,
 };
+use crate::process::ServerProcess;
+use crate::program;
 
 /// An owner's id and secret.
 fn owner(server: &ServerProcess) -> [(String, String); 2] {
@@ -162,7 +163,7 @@ fn an_error_says_where_a_redirect_leads() {
 #[test]
 fn a_port_that_speaks_tls_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    let mut command = Command::new(program::lockhouse());
     command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--fresh", "--tls-self-signed"]);
     command.current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = command.spawn().unwrap();

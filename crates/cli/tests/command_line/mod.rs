@@ -1,10 +1,6 @@
 //! The command line as real processes against a real server.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 mod edges;
-#[path = "../process/mod.rs"]
-mod process;
 mod run_signals;
 mod run_waits;
 mod support;
@@ -15,12 +11,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use process::ServerProcess;
 use rustix::process::{Signal, kill_process};
-use support::{
+
+use self::support::{
     at_a_terminal, bare, code, holder, list, lockhouse, path_with_lockhouse, pid_of_run, read_line, signal,
     stderr, stdout, until_childless, until_pending,
 };
+use crate::process::ServerProcess;
 
 #[test]
 fn the_exit_code_is_that_of_the_command() {

@@ -6,11 +6,12 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::is_passed_on;
-use crate::process::ServerProcess;
-use crate::support::{
+use crate::command_line::is_passed_on;
+use crate::command_line::support::{
     at_a_terminal, code, lockhouse, pid_of_run, read_line, signal, stderr, stdout, until_childless,
 };
+use crate::process::ServerProcess;
+use crate::program;
 
 /// A script that says what it is, with a descendant of its own, and what signal each of them gets; USR1 ends
 /// both.
@@ -193,11 +194,7 @@ fn an_ignored_sigchld_hides_no_exit_code() {
     // Other shells ignore no SIGCHLD.
     let server = ServerProcess::start("10s");
     let mut command = Command::new("bash");
-    command.args([
-        "-c",
-        "trap '' CHLD; exec \"$0\" run n -- sh -c 'sleep .3; exit 3'",
-        env!("CARGO_BIN_EXE_lockhouse"),
-    ]);
+    command.args(["-c", "trap '' CHLD; exec \"$0\" run n -- sh -c 'sleep .3; exit 3'", program::lockhouse()]);
     command.env("LOCKHOUSE_URL", server.url());
     let output = command.output().unwrap();
     assert_eq!((code(&output), stderr(&output)), (3, ""));

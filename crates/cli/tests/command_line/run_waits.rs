@@ -5,10 +5,10 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use crate::process::ServerProcess;
-use crate::support::{
+use crate::command_line::support::{
     bare, code, holder, list, lockhouse, path_with_lockhouse, stderr, stdout, until_childless, until_pending,
 };
+use crate::process::ServerProcess;
 
 #[test]
 fn a_command_that_ends_while_the_server_restarts_keeps_its_own_code() {

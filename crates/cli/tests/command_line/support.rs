@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::ServerProcess;
+use crate::program;
 
 /// `lockhouse` with these arguments, without anything of the environment that would change what it does.
 pub(crate) fn lockhouse(server: &ServerProcess, arguments: &[&str]) -> Command {
@@ -16,7 +17,7 @@ pub(crate) fn lockhouse(server: &ServerProcess, arguments: &[&str]) -> Command {
 }
 
 pub(crate) fn bare(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    let mut command = Command::new(program::lockhouse());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env_remove("LOCKHOUSE_URL").env_remove("LOCKHOUSE_BUCKET");
     command
@@ -81,7 +82,7 @@ pub(crate) fn until_pending(server: &ServerProcess, count: usize) {
 }
 
 pub(crate) fn path_with_lockhouse() -> String {
-    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_lockhouse")).parent().unwrap();
+    let folder = std::path::Path::new(program::lockhouse()).parent().unwrap();
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
 }
 

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::{Value, json};
 
+use crate::command_line::support::{bare, code, holder, lockhouse, stderr, stdout, until_pending};
 use crate::process::ServerProcess;
-use crate::support::{bare, code, holder, lockhouse, stderr, stdout, until_pending};
 
 fn listed(server: &ServerProcess, arguments: &[&str]) -> Value {
     let output = lockhouse(server, &[arguments, &["--json"]].concat()).output().unwrap();

@@ -1,9 +1,5 @@
 //! `lockhouse top` in a pseudo-terminal, before a real server.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-#[path = "../running/mod.rs"]
-mod running;
 mod terminal;
 
 use std::path::Path;
@@ -14,7 +10,7 @@ use lockhouse::remote::{Connection, connect};
 use rustix::process::Signal;
 
 use crate::running::{Running, lockhouse, run};
-use crate::terminal::{Terminal, colors};
+use crate::top::terminal::{Terminal, colors};
 
 const TTL: Duration = Duration::from_secs(600);
 

@@ -13,6 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 use vt100::{Color, Parser, Screen};
 
+use crate::program;
+
 /// So long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -42,8 +44,7 @@ impl Terminal {
     pub(crate) fn start(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(24, 80)).unwrap();
-        let mut command =
-            Command::new("sh").args(["-c", SHELL, env!("CARGO_BIN_EXE_lockhouse")]).args(arguments);
+        let mut command = Command::new("sh").args(["-c", SHELL, program::lockhouse()]).args(arguments);
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("LOCKHOUSE_") || name == "NO_COLOR") {
                 command = command.env_remove(name);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::fleet::{Fleet, url};
+use crate::cluster::fleet::{Fleet, url};
 use crate::running::{lockhouse, run, run_in_vain};
 
 #[test]

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, url};
+use crate::cluster::fleet::{Fleet, url};
+use crate::events::stream::Stream;
 use crate::running::{Running, lockhouse, run};
-use crate::stream::Stream;
 
 /// Long enough for a takeover, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);

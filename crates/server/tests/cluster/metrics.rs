@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockhouse::remote::connect;
 
+use crate::cluster::fleet::{Fleet, SLOT_LEASE, SLOTS, url};
 use crate::exposition::Exposition;
-use crate::fleet::{Fleet, SLOT_LEASE, SLOTS, url};
 use crate::running::Running;
 
 const RULES: &str = include_str!("../../../../deploy/alerts.yml");

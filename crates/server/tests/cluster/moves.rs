@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, header};
 
-use crate::fleet::{Fleet, LEASE, SLOT_LEASE, url};
+use crate::cluster::fleet::{Fleet, LEASE, SLOT_LEASE, url};
 use crate::running::{Running, lockhouse, run};
 
 /// How much later than the leases allow others may go on, also on a busy machine.

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, header};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::fleet::{Fleet, LEASE, url};
+use crate::cluster::fleet::{Fleet, LEASE, url};
 use crate::running::{Running, lockhouse, run};
 
 /// How much longer all may take on a busy machine.

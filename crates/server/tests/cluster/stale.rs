@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, header};
 
-use crate::fleet::{Fleet, SLOTS};
+use crate::cluster::fleet::{Fleet, SLOTS};
 use crate::running::Running;
 
 /// The way to a node, on which WebSockets can be held up.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::certificates::Ca;
-use crate::fleet::{Fleet, until_settled};
+use crate::cluster::fleet::{Fleet, until_settled};
 use crate::running::{Running, lockhouse, run};
 
 const SETTINGS: &str = r#"

@@ -6,7 +6,7 @@ use lockhouse::remote::connect;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, url};
+use crate::cluster::fleet::{Fleet, url};
 use crate::running::Running;
 
 async fn get(http: &Client, node: &Running, path: &str) -> Value {

@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use traces::Kind;
 
-use crate::keys::new_key;
+use crate::config::keys::new_key;
 use crate::running::{Running, lockhouse, run};
 
 /// More than are logged of one caller.

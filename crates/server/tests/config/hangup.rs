@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
+use crate::program;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server in a terminal of its own.
@@ -20,7 +22,7 @@ struct InTerminal {
 impl InTerminal {
     /// Starts it behind that command of the shell.
     fn start(folder: &Path, first: &str) -> Self {
-        let program = env!("CARGO_BIN_EXE_lockhouse");
+        let program = program::lockhouse();
         let log = folder.join("log");
         let serve = format!("serve --listen 127.0.0.1:0 --store memory: --fresh 2>{}", log.display());
         let line = format!("{first} echo $$; exec {program} {serve}");

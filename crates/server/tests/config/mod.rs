@@ -1,10 +1,6 @@
 //! Settings of a server from a file, the environment and the command line.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 mod audit;
-#[path = "../certificates/mod.rs"]
-mod certificates;
 mod check;
 mod complete;
 mod gone;
@@ -15,6 +11,4 @@ mod issuers;
 mod keys;
 mod precedence;
 mod reload;
-#[path = "../running/mod.rs"]
-mod running;
 mod start;

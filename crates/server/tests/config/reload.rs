@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::certificates::Ca;
-use crate::keys::new_key;
+use crate::config::keys::new_key;
 use crate::running::{Running, lockhouse};
 
 #[test]

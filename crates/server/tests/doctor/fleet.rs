@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::certificates::Ca;
+use crate::doctor::{Found, doctor};
 use crate::postgres::Server;
 use crate::running::{Running, lockhouse};
-use crate::{Found, doctor};
 
 struct Place {
     database: Server,

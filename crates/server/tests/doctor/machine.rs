@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use crate::doctor::{Found, doctor};
 use crate::running::{Running, run};
-use crate::{Found, doctor};
 
 #[test]
 fn faults_of_the_settings_are_named_by_line_and_key() {

@@ -1,16 +1,8 @@
 //! `lockhouse doctor` before faults that are planted, each a real one: of the settings, the disk, the clock,
 //! the ports, the database and the certificates.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-#[path = "../certificates/mod.rs"]
-mod certificates;
 mod fleet;
 mod machine;
-#[path = "../../../../tests/support/postgres.rs"]
-mod postgres;
-#[path = "../running/mod.rs"]
-mod running;
 mod sqlite;
 mod tls;
 
@@ -18,6 +10,8 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+
+use crate::running;
 
 /// What doctor has found.
 pub(crate) struct Found {

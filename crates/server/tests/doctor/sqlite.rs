@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::Found;
+use crate::doctor::Found;
 use crate::running::{Running, lockhouse, run, run_in_vain};
 
 /// A database with an owner in it, whose server has ended.

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::Found;
 use crate::certificates::{Ca, Files};
+use crate::doctor::Found;
 
 const DAY: Duration = Duration::from_secs(86_400);
 

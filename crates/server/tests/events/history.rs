@@ -3,8 +3,8 @@
 use reqwest::Client;
 use serde_json::{Value, json};
 
+use crate::events::streams::{hold, post, url};
 use crate::running::{Running, lockhouse};
-use crate::streams::{hold, post, url};
 
 async fn history(url: &str, query: &str) -> Value {
     let response =

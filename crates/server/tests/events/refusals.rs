@@ -3,8 +3,8 @@
 use reqwest::Client;
 use serde_json::Value;
 
+use crate::events::streams::url;
 use crate::running::Running;
-use crate::streams::url;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_question_is_refused_with_its_field_its_value_and_its_rule() {

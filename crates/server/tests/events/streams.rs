@@ -10,9 +10,9 @@ use reqwest::Client;
 use serde_json::{Value, json};
 use traces::Kind;
 
+use crate::events::stream::Stream;
 use crate::exposition::Exposition;
 use crate::running::{Running, lockhouse, run};
-use crate::stream::Stream;
 
 pub(crate) fn url(server: &Running) -> String {
     format!("http://{}", server.address)

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::calls::{Api, PATIENCE};
+use crate::http::calls::{Api, PATIENCE};
 use crate::process::ServerProcess;
 
 #[tokio::test]

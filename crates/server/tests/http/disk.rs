@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use lockhouse::remote::connect;
 
-use crate::calls::{Answer, Api, Owner, PATIENCE};
-use crate::places::Folder;
-use crate::places::mount::Mount;
+use crate::http::calls::{Answer, Api, Owner, PATIENCE};
+use crate::http::places::Folder;
+use crate::http::places::mount::Mount;
 use crate::process::ServerProcess;
 
 const MIB: usize = 1 << 20;

@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::calls::Api;
+use crate::http::calls::Api;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 

@@ -14,9 +14,10 @@ use lockhouse::{ClaimError, StoreError};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::calls::{Answer, Api, PATIENCE};
-use crate::places::Folder;
+use crate::http::calls::{Answer, Api, PATIENCE};
+use crate::http::places::Folder;
 use crate::process::{DiskFailure, ServerProcess};
+use crate::program;
 
 /// The outcome of a claim, as its client has it.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ async fn claim_by_rust(url: &str) -> Reported {
 }
 
 fn claim_by_shell(url: &str) -> Reported {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    let mut command = Command::new(program::lockhouse());
     let output = command.args(["claim", SEAT, "--claimant", "ada", "--ttl", "10m", "--url", url]).output();
     let output = output.unwrap();
     match output.status.code() {

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::calls::{Answer, Api};
+use crate::http::calls::{Answer, Api};
 
 /// No cache keeps the answer for another caller.
 fn is_for_no_cache(answer: &Answer) -> bool {

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::calls::{Answer, Api, Owner, PATIENCE};
+use crate::http::calls::{Answer, Api, Owner, PATIENCE};
 use crate::process::ServerProcess;
 
 #[tokio::test]

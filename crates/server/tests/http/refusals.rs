@@ -4,16 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::calls::Api;
-use crate::places::Folder;
-use crate::places::mount::Mount;
+use crate::http::calls::Api;
+use crate::http::places::Folder;
+use crate::http::places::mount::Mount;
 use crate::process::ServerProcess;
+use crate::program;
 
 /// The line with which `serve` refuses the file, for which it stands as F. Nothing in the folder is another
 /// than before.
 fn refusal(folder: &Folder, file: &Path) -> String {
     let before = folder.content();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    let mut command = Command::new(program::lockhouse());
     command.args(["serve", "--listen", "127.0.0.1:0", "--store"]).arg(format!("sqlite:{}", file.display()));
     command.stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("LOCKHOUSE_LISTEN");
     let Output { status, stdout, stderr } = command.output().unwrap();

@@ -8,7 +8,8 @@ use lockhouse_server::{Config, LimitSettings, Server, bind};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::calls::{Api, PATIENCE};
+use crate::http::calls::{Api, PATIENCE};
+use crate::program;
 
 /// Some members of each entry.
 fn members<'a>(list: &'a Value, keys: &[&str]) -> Vec<Vec<&'a Value>> {
@@ -273,9 +274,9 @@ fn terminals(api: &Api, folder: &std::path::Path, names: &[&str]) -> Terminals {
              exec {lockhouse} run {next} -- true",
             folder = folder.display(),
             count = names.len(),
-            lockhouse = env!("CARGO_BIN_EXE_lockhouse"),
+            lockhouse = program::lockhouse(),
         );
-        std::process::Command::new(env!("CARGO_BIN_EXE_lockhouse"))
+        std::process::Command::new(program::lockhouse())
             .args(["run", name, "--", "sh", "-c", &script])
             .env("LOCKHOUSE_URL", api.server.url())
             .env("LOCKHOUSE_CLIENT_ID", format!("terminal {number}"))

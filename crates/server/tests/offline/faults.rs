@@ -7,7 +7,7 @@ use lockhouse::core::Acquired;
 use lockhouse::remote::connect;
 use lockhouse::{ClaimError, HolderKind, LockError, Mode, NameBuf, StoreError};
 
-use crate::restart::{RELEASES, RemoteClient, customers};
+use crate::offline::restart::{RELEASES, RemoteClient, customers};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

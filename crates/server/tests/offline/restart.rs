@@ -7,8 +7,8 @@ use lockhouse::core::{Acquired, Unlock};
 use lockhouse::remote::{Connection, connect};
 use lockhouse::{Acquisition, ClaimError, LockError, LockType, OfflineLock, Owner, RecordKind, StoreError};
 
+use crate::offline::proxy::Proxy;
 use crate::process::ServerProcess;
-use crate::proxy::Proxy;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -8,7 +8,7 @@ use lockhouse_server::Config;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::world::server;
+use crate::remote::world::server;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -10,7 +10,7 @@ use lockhouse::remote::{Connection, connect};
 use lockhouse::{Agent, LockGuard};
 use lockhouse_server::Config;
 
-use crate::world::server;
+use crate::remote::world::server;
 
 /// Polls so often, each time when woken, then drops the future; its output if it had one by then.
 async fn dropped_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {

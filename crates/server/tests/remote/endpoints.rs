@@ -12,8 +12,8 @@ use serde_json::json;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::process::ServerProcess;
-use crate::scripted::Scripted;
-use crate::world::server;
+use crate::remote::scripted::Scripted;
+use crate::remote::world::server;
 
 /// So many clients that hardly ever all of them begin with the same URL.
 const CROWD: usize = 8;

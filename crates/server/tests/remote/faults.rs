@@ -8,8 +8,8 @@ use lockhouse::{Loss, RequestError};
 use lockhouse_server::{Config, Lease};
 
 use crate::process::ServerProcess;
-use crate::proxy::{Proxy, Way};
-use crate::world::server;
+use crate::remote::proxy::{Proxy, Way};
+use crate::remote::world::server;
 
 fn lease(length: Duration) -> Config {
     Config { lease: Lease::new(length).unwrap(), ..Config::default() }

@@ -9,7 +9,7 @@ use lockhouse::{Loss, RequestError};
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::scripted::{accept, next_text};
+use crate::remote::scripted::{accept, next_text};
 
 const WELCOME: &str = r#"{"type":"welcome","server":"x","epoch":"e","session":"s","secret":"t","resumed":false,"received":0,"leaseMs":60000,"heartbeatMs":6000,"limits":{"frameBytes":65536,"nameUnits":4096,"metadataBytes":1024,"agents":8,"requestsPerAgent":8}}"#;
 

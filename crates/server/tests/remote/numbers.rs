@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::scripted::Scripted;
+use crate::program;
+use crate::remote::scripted::Scripted;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECRET: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -219,7 +220,7 @@ async fn an_impossible_number_in_a_frame_ends_the_session_and_is_named() {
 
 /// What a command does with that server.
 async fn command(url: &str, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    let mut command = Command::new(program::lockhouse());
     command.args(arguments).args(["--url", url]);
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }

@@ -10,7 +10,7 @@ use lockhouse::remote::{Connection, connect};
 use lockhouse::{Agent, LockGuard, Loss, RequestError};
 use serde_json::json;
 
-use crate::scripted::{Peer, Scripted};
+use crate::remote::scripted::{Peer, Scripted};
 
 /// A client of a scripted server, with one agent, in the first life of the server.
 struct Client {

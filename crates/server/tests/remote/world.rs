@@ -8,7 +8,7 @@ use lockhouse::{Agent, BucketKey};
 use lockhouse_server::{Config, bind, serve};
 
 use crate::behaviour::World;
-use crate::proxy::Proxy;
+use crate::remote::proxy::Proxy;
 
 /// How late: longer than the server takes for anything.
 const LATENESS: Duration = Duration::from_millis(5);

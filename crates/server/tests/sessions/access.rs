@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
 
-use crate::support::{Client, TestServer, config};
+use crate::sessions::support::{Client, TestServer, config};
 
 /// The status with which a handshake is answered.
 async fn handshake(server: &TestServer, query: &str, headers: &[(&str, &str)]) -> u16 {

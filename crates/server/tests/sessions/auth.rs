@@ -9,8 +9,8 @@ use lockhouse_server::{AuthenticationStays, BindError, Config, bind};
 use serde_json::{Value, json};
 use traces::Kind;
 
-use crate::support::keys::{key, settings};
-use crate::support::{Client, PATIENCE, TestServer, config};
+use crate::sessions::support::keys::{key, settings};
+use crate::sessions::support::{Client, PATIENCE, TestServer, config};
 
 pub(crate) async fn server(settings: &Settings) -> TestServer {
     let authority = Authority::new(settings).unwrap();

@@ -5,7 +5,7 @@ use lockhouse_server::{Config, LimitSettings};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{Client, TestServer, config, frames};
+use crate::sessions::support::{Client, TestServer, config, frames};
 
 fn request(seq: u64, id: u64, name: &str) -> Value {
     json!({"type": "request", "seq": seq, "id": id, "agent": 1, "name": name})

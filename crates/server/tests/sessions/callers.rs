@@ -7,7 +7,7 @@ use lockhouse_server::auth::Settings;
 use serde_json::{Value, json};
 use traces::Kind;
 
-use crate::auth::{SECRET, issuer, server};
+use crate::sessions::auth::{SECRET, issuer, server};
 
 /// A token with that subject, if any; `number` tells it from others.
 fn token(subject: Option<&str>, number: u64) -> String {

@@ -7,7 +7,7 @@ use futures_util::SinkExt;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{Client, PATIENCE, TestServer, config};
+use crate::sessions::support::{Client, PATIENCE, TestServer, config};
 
 /// Nothing here ends because its lease does.
 async fn server() -> TestServer {

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{Client, TestServer};
+use crate::sessions::support::{Client, TestServer};
 
 #[tokio::test]
 async fn a_frame_of_the_largest_size_passes() {

@@ -11,7 +11,7 @@ use lockhouse_server::{Config, Server, router};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::gate::{Gate, poll};
+use crate::sessions::gate::{Gate, poll};
 
 /// A server over a store behind a gate.
 struct Served {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use crate::support::{Client, TestServer, config};
+use crate::sessions::support::{Client, TestServer, config};
 
 const LEASE: Duration = Duration::from_millis(1500);
 

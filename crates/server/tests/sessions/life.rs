@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Client, TestServer, config};
+use crate::sessions::support::{Client, TestServer, config};
 
 /// Status, headers and body of a GET.
 async fn get(server: &TestServer, path: &str, host: &str) -> (u16, String, String) {

@@ -12,8 +12,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::keys::TwoTenants;
-use crate::support::{Client, PATIENCE, TestServer, config};
+use crate::sessions::support::keys::TwoTenants;
+use crate::sessions::support::{Client, PATIENCE, TestServer, config};
 
 async fn server(limits: LimitSettings) -> TestServer {
     TestServer::with(Config { limits, ..config(60_000) }).await

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{Client, TestServer, config, frames};
+use crate::sessions::support::{Client, TestServer, config, frames};
 
 #[tokio::test]
 async fn a_client_that_acknowledges_nothing_is_dropped_at_the_bound() {

@@ -5,8 +5,8 @@ use lockhouse_server::LimitSettings;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use crate::support::keys::TwoTenants;
-use crate::support::{Client, TestServer, config};
+use crate::sessions::support::keys::TwoTenants;
+use crate::sessions::support::{Client, TestServer, config};
 
 fn long(number: usize) -> String {
     format!("{number}{}", "n".repeat(4_000))

@@ -1,7 +1,5 @@
 //! The server over real sockets, driven by a WebSocket client that knows nothing of the project's own client.
 
-#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
-
 mod access;
 mod auth;
 mod batches;
@@ -22,8 +20,6 @@ mod outage;
 mod process;
 mod resume;
 mod secrets;
-#[path = "../process/mod.rs"]
-mod server_process;
 mod sites;
 mod slow;
 mod support;

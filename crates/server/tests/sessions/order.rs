@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::server_process::ServerProcess;
-use crate::support::Client;
+use crate::process::ServerProcess;
+use crate::sessions::support::Client;
 
 const ROUNDS: u64 = 20;
 

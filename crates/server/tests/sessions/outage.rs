@@ -6,8 +6,8 @@ use std::time::Duration;
 use lockhouse::{House, ManualClock, Mode, Name, Owner};
 use serde_json::json;
 
-use crate::gate::{Gate, manual, poll};
-use crate::support::{Client, TestServer, config};
+use crate::sessions::gate::{Gate, manual, poll};
+use crate::sessions::support::{Client, TestServer, config};
 
 const RECOVERY: Duration = Duration::from_secs(10);
 

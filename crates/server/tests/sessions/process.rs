@@ -7,10 +7,11 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::support::Client;
+use crate::program;
+use crate::sessions::support::Client;
 
 fn lockhouse(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    let mut command = Command::new(program::lockhouse());
     command.args(arguments).env_remove("LOCKHOUSE_LISTEN").env_remove("RUST_LOG");
     command.env("LOCKHOUSE_STORE", "memory:");
     command
@@ -266,7 +267,7 @@ async fn ended(mut child: Child) -> (Option<i32>, String) {
         traces::leave(logs.as_bytes());
         (code, logs)
     });
-    tokio::time::timeout(crate::support::PATIENCE, end).await.expect("it still drains").unwrap()
+    tokio::time::timeout(crate::sessions::support::PATIENCE, end).await.expect("it still drains").unwrap()
 }
 
 #[tokio::test]

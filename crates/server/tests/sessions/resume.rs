@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::gate::{Gate, manual, poll, record};
-use crate::support::proxy::{Direction, Fault, Proxy};
-use crate::support::resuming::Resuming;
-use crate::support::{Client, TestServer, config};
+use crate::sessions::gate::{Gate, manual, poll, record};
+use crate::sessions::support::proxy::{Direction, Fault, Proxy};
+use crate::sessions::support::resuming::Resuming;
+use crate::sessions::support::{Client, TestServer, config};
 
 /// The calls of one client with two agents; and the frames that it receives, tokens aside.
 fn script() -> (Vec<Value>, Vec<Value>) {

@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use traces::Kind;
 
-use crate::support::keys::TwoTenants;
-use crate::support::{Client, PATIENCE, config};
+use crate::program;
+use crate::sessions::support::keys::TwoTenants;
+use crate::sessions::support::{Client, PATIENCE, config};
 
 const ISSUER: &str = r#"
 [[auth.jwt]]
@@ -60,7 +61,7 @@ impl World {
         let signing_key = NewKey::draw("signing").unwrap().text;
         fs::write(files.path().join("signing.key"), &signing_key).unwrap();
         fs::write(files.path().join("f.toml"), settings(&key.hash)).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+        let mut command = Command::new(program::lockhouse());
         command.args(["serve", "--listen", "127.0.0.1:0", "--lease", "1s", "--drain", "0s"]);
         command.args(["--config", "f.toml", "--store", "sqlite:lockhouse.db"]).current_dir(files.path());
         let log = File::create(traces.path().join("server.log")).unwrap();

@@ -2,7 +2,7 @@
 
 use reqwest::Url;
 
-use crate::support::{Client, TestServer};
+use crate::sessions::support::{Client, TestServer};
 
 /// The client of a frame that tells these origins: its own, and those of its ancestors, the nearest first.
 async fn frame(server: &TestServer, origins: &[&str]) -> Client {

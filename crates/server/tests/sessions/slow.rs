@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{Client, PATIENCE, TestServer, config};
+use crate::sessions::support::{Client, PATIENCE, TestServer, config};
 
 /// How long the server of these tests waits for anything.
 const LIMIT: Duration = Duration::from_millis(400);

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::server_process::ServerProcess;
-use crate::support::{Client, TestServer};
+use crate::process::ServerProcess;
+use crate::sessions::support::{Client, TestServer};
 
 fn vectors(file: &str, list: &str) -> Vec<Value> {
     let path = format!("{}/../../protocol/vectors/{file}", env!("CARGO_MANIFEST_DIR"));

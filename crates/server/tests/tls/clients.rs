@@ -6,6 +6,7 @@ use std::time::Duration;
 use lockhouse::remote::{ConnectError, connect};
 
 use crate::certificates::Ca;
+use crate::program;
 use crate::running::{Running, lockhouse, run};
 
 fn server(folder: &Path) -> Running {
@@ -82,7 +83,7 @@ fn commands_take_a_ca_as_an_option_or_from_the_environment() {
     let (code, _, stderr) = run(command(&claim).env("LOCKHOUSE_CA", "ca.pem"));
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     // The command that runs under a lock finds server and CA without any option.
-    let this = env!("CARGO_BIN_EXE_lockhouse");
+    let this = program::lockhouse();
     let (code, stdout, stderr) =
         run(&mut command(&["run", "n", "--ca", "ca.pem", "--", this, "ls", "--json"]));
     assert_eq!((code, stderr.as_str()), (Some(0), ""));

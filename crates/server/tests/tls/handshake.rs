@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use crate::certificates::Ca;
-use crate::https::{Https, certificate_in};
 use crate::running::{Running, all_of, lockhouse};
+use crate::tls::https::{Https, certificate_in};
 
 fn server(folder: &std::path::Path) -> Running {
     let files = Ca::new(folder, "ca").sign("good");

@@ -9,8 +9,8 @@ use lockhouse::{ClaimError, Loss};
 use serde_json::Value;
 
 use crate::certificates::{Ca, Files};
-use crate::https::Https;
 use crate::running::{Running, lockhouse, run};
+use crate::tls::https::Https;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -1,8 +1,8 @@
 //! The answers to browsers.
 
 use crate::certificates::Ca;
-use crate::https::Https;
 use crate::running::Running;
+use crate::tls::https::Https;
 
 #[tokio::test]
 async fn pages_come_with_what_keeps_them_safe() {

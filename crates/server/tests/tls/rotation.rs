@@ -6,8 +6,8 @@ use std::path::Path;
 use lockhouse::remote::connect;
 
 use crate::certificates::Ca;
-use crate::https::{Https, certificate_in};
 use crate::running::Running;
+use crate::tls::https::{Https, certificate_in};
 
 /// The new certificate in the place of the one in use.
 fn replace(folder: &Path, name: &str) {
