@@ -1,5 +1,5 @@
-//! The tests of the command line, with servers as processes of their own: nothing here is built anew where the
-//! server changes.
+//! The tests of the command line, with servers as processes of their own: nothing here is built anew where
+//! the server changes.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 

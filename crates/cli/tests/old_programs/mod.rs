@@ -16,7 +16,7 @@ fn the_program_is_beside_the_folder_of_the_tests() {
 fn the_list_of_the_sources_is_read_with_the_blanks_in_their_paths() {
     let list = "/a\\ b/target/debug/lockhouse: /a\\ b/src/main.rs /c/d.rs /e\\ \\ f\n";
     assert_eq!(sources(list), ["/a b/src/main.rs", "/c/d.rs", "/e  f"].map(PathBuf::from));
-    assert_eq!(sources("/target/debug/lockhouse:\n"), [PathBuf::new(); 0]);
+    assert!(sources("/target/debug/lockhouse:\n").is_empty());
 }
 
 #[test]
