@@ -111,16 +111,16 @@ fn judge_report(report: &Path) -> Result<Option<Judgement>> {
 pub(crate) struct Programs(Vec<String>);
 
 impl Programs {
-    /// The programs that have a test of the ring. Linking all others again for each bug would take longer
-    /// than everything else.
+    /// The programs that have a test of the ring, listed by those of the project itself, which are built.
+    /// Linking all others again for each bug would take longer than everything else.
     pub(crate) fn of(copy: &Copy, ring: &str) -> Result<Programs> {
         let (name, filter) = split(ring);
-        let Some((packages, scope)) = packages(name).filter(|_| shell::exists("cargo-nextest")) else {
+        let Some(packages) = packages(name).filter(|_| shell::exists("cargo-nextest")) else {
             return Ok(Programs::default());
         };
         let mut list = cargo(&["nextest", "list", "--profile", "mutants", "--message-format", "json"]);
-        scope.select(&mut list, copy, packages, filter);
-        let output = in_copy(&mut list, copy).stderr(Stdio::null()).output()?;
+        list.args(["--cargo-profile", PROFILE]).args(WHOLE).args(["-E", &filterset(packages, filter)]);
+        let output = list.current_dir(&copy.root).stderr(Stdio::null()).output()?;
         let listed: serde_json::Value = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("{} lists no tests", shell::line(&list)))?;
         Ok(Programs::listed(&listed))
@@ -153,63 +153,39 @@ fn split(ring: &str) -> (&str, &str) {
     (name, filter.trim())
 }
 
-/// The parts of the workspace that are built with the tests of packages.
-enum Scope {
-    Packages,
-    /// The server, and what contains it, is built as the whole project is, so that its many dependencies need
-    /// not be built for it alone.
-    Whole,
-}
-
-impl Scope {
-    /// Chooses the tests for nextest.
-    fn select(&self, command: &mut Command, copy: &Copy, packages: &[&str], filter: &str) {
-        command.args(copy.profile().1).args(self.what(packages));
-        match self {
-            Scope::Packages => command.args(filter.split_whitespace()),
-            Scope::Whole => {
-                let tests = if filter.is_empty() { "all()".to_owned() } else { format!("test({filter})") };
-                let of_package = packages.iter().map(|package| format!("package({package})"));
-                let packages = of_package.collect::<Vec<_>>().join(" | ");
-                command.args(["-E", &format!("({packages}) & {tests}")])
-            }
-        };
+/// The tests of these packages that have one of the words of the filter in their name, in nextest's language.
+fn filterset(packages: &[&str], filter: &str) -> String {
+    let one_of = |what: &str, words: Vec<&str>| {
+        let all: Vec<String> = words.iter().map(|word| format!("{what}({word})")).collect();
+        all.join(" | ")
+    };
+    let packages = one_of("package", packages.to_vec());
+    if filter.is_empty() {
+        return packages;
     }
-
-    /// The arguments that say what cargo is to build.
-    fn what<'a>(&self, packages: &[&'a str]) -> Vec<&'a str> {
-        match self {
-            Scope::Packages => with_packages(packages),
-            Scope::Whole => WHOLE.to_vec(),
-        }
-    }
-}
-
-fn with_packages<'a>(packages: &[&'a str]) -> Vec<&'a str> {
-    let each = packages.iter().flat_map(|package| ["--package", package]);
-    ["--all-features"].into_iter().chain(each).collect()
+    format!("({packages}) & ({})", one_of("test", filter.split_whitespace().collect()))
 }
 
 /// The package whose program the tests of the server start.
 const PROGRAM: &str = "lockhouse-program";
 
 /// The packages whose tests are the ring.
-fn packages(ring: &str) -> Option<(&'static [&'static str], Scope)> {
+fn packages(ring: &str) -> Option<&'static [&'static str]> {
     match ring {
-        "core" => Some((&["lockhouse-core"], Scope::Packages)),
-        "store" => Some((&["lockhouse-store"], Scope::Packages)),
-        "library" => Some((&["lockhouse"], Scope::Packages)),
-        "wire" => Some((&["lockhouse-wire"], Scope::Packages)),
-        "server" => Some((&["lockhouse-server", "lockhouse-cli", PROGRAM], Scope::Whole)),
-        "fuzz" => Some((&["fuzz-targets"], Scope::Whole)),
+        "core" => Some(&["lockhouse-core"]),
+        "store" => Some(&["lockhouse-store"]),
+        "library" => Some(&["lockhouse"]),
+        "wire" => Some(&["lockhouse-wire"]),
+        "server" => Some(&["lockhouse-server", "lockhouse-cli", PROGRAM]),
+        "fuzz" => Some(&["fuzz-targets"]),
         _ => None,
     }
 }
 
 fn plan(copy: &Copy, ring: &str, only: &Programs) -> Result<Plan> {
     let (name, filter) = split(ring);
-    if let Some((packages, scope)) = packages(name) {
-        return Ok(tests(copy, packages, &scope, filter, only));
+    if let Some(packages) = packages(name) {
+        return Ok(tests(copy, packages, filter, only));
     }
     let plan = match name {
         "oracle" => {
@@ -229,12 +205,15 @@ fn plan(copy: &Copy, ring: &str, only: &Programs) -> Result<Plan> {
     Ok(plan)
 }
 
-fn tests(copy: &Copy, packages: &[&str], scope: &Scope, filter: &str, only: &Programs) -> Plan {
+/// Builds the programs with the tests as the whole project is built: their dependencies, with other features,
+/// would be built for them alone.
+fn tests(copy: &Copy, packages: &[&str], filter: &str, only: &Programs) -> Plan {
     let mut builds: Vec<_> =
         packages.contains(&PROGRAM).then(|| build(copy, &["lockhouse"])).into_iter().collect();
     let mut build = cargo(&["test", "--no-run"]);
     if !shell::exists("cargo-nextest") {
-        let what = [with_packages(packages), vec!["--tests"]].concat();
+        let packages = packages.iter().flat_map(|package| ["--package", package]);
+        let what = [vec!["--all-features", "--tests"], packages.collect()].concat();
         build.args(copy.profile().0).args(&what);
         builds.push(build);
         let mut run = cargo(&["test"]);
@@ -242,15 +221,11 @@ fn tests(copy: &Copy, packages: &[&str], scope: &Scope, filter: &str, only: &Pro
         // 101: tests failed.
         return Plan { builds, run, verdict: Verdict::ExitCode(101) };
     }
-    build.args(copy.profile().0).args(scope.what(packages));
-    if only.0.is_empty() {
-        build.args(matches!(scope, Scope::Packages).then_some("--tests"));
-    }
-    build.args(&only.0);
+    build.args(copy.profile().0).args(WHOLE).args(&only.0);
     builds.push(build);
     let mut run = cargo(&["nextest", "run", "--profile", "mutants"]);
-    scope.select(&mut run, copy, packages, filter);
-    run.args(&only.0).env_remove("LOCKHOUSE_BIN");
+    run.args(copy.profile().1).args(WHOLE).args(&only.0).args(["-E", &filterset(packages, filter)]);
+    run.env_remove("LOCKHOUSE_BIN");
     // 100: tests failed; 4: none ran; 101 and others: something else went wrong.
     Plan { builds, run, verdict: Verdict::ExitCode(100) }
 }

@@ -71,7 +71,9 @@ pub(crate) fn read_junit(
     suite_of: impl Fn(&str) -> Option<String>,
     default: &str,
 ) -> Result<Vec<TestRun>> {
-    let document = roxmltree::Document::parse(xml).context("not JUnit XML")?;
+    // A failed test may quote the colours of a terminal, and XML has no way to write them.
+    let xml: String = xml.chars().filter(|c| !c.is_control() || c.is_whitespace()).collect();
+    let document = roxmltree::Document::parse(&xml).context("not JUnit XML")?;
     let cases =
         document.descendants().filter(|node| node.has_tag_name("testcase") && !was_not_asked_for(*node));
     Ok(cases.map(|case| read_case(case, &suite_of, default)).collect())
@@ -186,6 +188,12 @@ mod tests {
         let expected =
             [run("js", "top", true), run("js", "window > WL-001 x", true), run("js", "window > y", false)];
         assert_eq!(tests, expected);
+    }
+
+    #[test]
+    fn a_failed_test_that_quotes_colours_is_read() {
+        let xml = "<testsuites><testcase name=\"t\"><failure>\u{1b}[2m late\u{1b}[22m</failure></testcase></testsuites>";
+        assert_eq!(read_junit(xml, |_| None, "js").unwrap(), [run("js", "t", false)]);
     }
 
     #[test]
