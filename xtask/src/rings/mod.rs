@@ -33,7 +33,7 @@ pub(crate) struct Ring {
     /// The property that the ring shows, for the progress line.
     pub(crate) shows: &'static str,
     needs: Needs,
-    /// How long it takes on two cores, with everything built. Only a hang takes [`HANG`] times as long. A
+    /// How long it takes on two cores, with everything built. Only a hang takes [`run::HANG`] times as long. A
     /// ring without it builds what it judges and ends its own hangs.
     usual_s: Option<u64>,
     work: fn(&Run<'_>) -> Result<Vec<TestRun>>,

@@ -1,6 +1,7 @@
 //! A run of rings: where, with which log, until when, and what is printed of it.
 
 use std::fs;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,12 +38,15 @@ impl<'a> Run<'a> {
         let left =
             self.deadline.map_or(NO_LIMIT, |deadline| deadline.saturating_duration_since(Instant::now()));
         let mut log = fs::File::options().create(true).append(true).open(&self.log)?;
-        std::io::Write::write_all(&mut log, format!("$ {}\n", shell::line(command)).as_bytes())?;
+        writeln!(log, "$ {}", shell::line(command))?;
         if command.get_current_dir().is_none() {
             command.current_dir(self.root);
         }
         command.env(traces::FOLDER, tree::traces_folder(self.root)?);
-        shell::run_logged(command, &self.log, left)
+        let started = Instant::now();
+        let end = shell::run_logged(command, &self.log, left)?;
+        writeln!(log, "$ # {end} after {:.1} s", started.elapsed().as_secs_f64())?;
+        Ok(end)
     }
 
     /// Runs a program that must succeed for the ring to go on.
