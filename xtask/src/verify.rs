@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::Verdict;
-use crate::rings::schedule::{self, Needs};
+use crate::rings::schedule::{self, Demand};
 use crate::rings::{dist, interleavings, run};
 use crate::workspace::cargo::PROFILE;
 use crate::workspace::{shell, tree};
@@ -17,7 +17,7 @@ use crate::workspace::{shell, tree};
 struct Gate {
     name: &'static str,
     command: Command,
-    needs: Needs,
+    demand: Demand,
 }
 
 pub(crate) fn run() -> Verdict {
@@ -25,7 +25,7 @@ pub(crate) fn run() -> Verdict {
     let started = Instant::now();
     let gates = gates(&root);
     let names: Vec<&str> = gates.iter().map(|gate| gate.name).collect();
-    let judged = schedule::run(gates, |gate| gate.needs, |gate| judge(&root, gate));
+    let judged = schedule::run(gates, |gate| gate.demand, |gate| judge(&root, gate));
     let mut broken = Vec::new();
     for (name, holds) in names.into_iter().zip(judged) {
         if !holds? {
@@ -50,16 +50,16 @@ fn gates(root: &Path) -> Vec<Gate> {
     let packages = ["lockhouse-core", "lockhouse", "xtask", "lab"].map(|package| ["-p", package]);
     let mut quick_tests = cargo(tests);
     quick_tests.args(packages.as_flattened()).env("RUST_BACKTRACE", "0");
-    let mut gates = vec![Gate { name: "tests", command: quick_tests, needs: Needs::Little }];
+    let mut gates = vec![Gate { name: "tests", command: quick_tests, demand: Demand::Little }];
     for project in dist::PROJECTS {
         if root.join(project).join("node_modules").is_dir() {
-            gates.push(Gate { name: project, command: npm_check(project), needs: Needs::Little });
+            gates.push(Gate { name: project, command: npm_check(project), demand: Demand::Little });
         } else {
             println!("{project}: not checked, as its packages are not installed (npm ci)");
         }
     }
     let lints = lints(root).into_iter();
-    gates.extend(lints.map(|(name, command)| Gate { name, command, needs: Needs::Cores }));
+    gates.extend(lints.map(|(name, command)| Gate { name, command, demand: Demand::Cores }));
     gates
 }
 

@@ -1,5 +1,5 @@
-//! The tests of the manager, as one program: each program is linked anew. Those that count memory are another,
-//! as they have an allocator of their own.
+//! The tests of the manager, as one program: each program is linked anew. Those that count memory are
+//! another, as they have an allocator of their own.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -125,8 +125,8 @@ impl Copy {
 /// Copies what cargo needs to find its earlier work: fingerprints, outputs of build scripts, and libraries.
 /// Programs are left out: they are most of the bytes, and each of them that a ring needs is linked anew.
 ///
-/// The folder is a copy, and not the project's own: an artifact with a bug has the name of the one without it,
-/// and cargo, which compares times, would take it for fresh after the bug is gone.
+/// The folder is a copy, and not the project's own: an artifact with a bug has the name of the one without
+/// it, and cargo, which compares times, would take it for fresh after the bug is gone.
 fn seed(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to.join("deps"))?;
     for part in [".fingerprint", "build"] {

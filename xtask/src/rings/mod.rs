@@ -4,13 +4,11 @@ mod alerts;
 pub(crate) mod conformance;
 pub(crate) mod dashboard;
 pub(crate) mod dist;
-pub(crate) mod generators;
+pub(crate) mod http;
 pub(crate) mod interleavings;
 pub(crate) mod results;
 pub(crate) mod run;
-mod running_server;
 pub(crate) mod schedule;
-pub(crate) mod schemathesis;
 pub(crate) mod test;
 
 use std::collections::HashMap;
@@ -22,7 +20,7 @@ use anyhow::{Context, Result, bail};
 
 use self::results::{TestRun, suite_of_package};
 pub(crate) use self::run::Run;
-use self::schedule::Needs;
+use self::schedule::Demand;
 use crate::verify;
 use crate::workspace::cargo::{BUILD, PROFILE, WHOLE};
 use crate::workspace::{shell, tree};
@@ -32,9 +30,9 @@ pub(crate) struct Ring {
     pub(crate) name: &'static str,
     /// The property that the ring shows, for the progress line.
     pub(crate) shows: &'static str,
-    needs: Needs,
-    /// How long it takes on two cores, with everything built. Only a hang takes [`run::HANG`] times as long. A
-    /// ring without it builds what it judges and ends its own hangs.
+    demand: Demand,
+    /// How long it takes on two cores, with everything built. Only a hang takes [`run::HANG`] times as long.
+    /// A ring without it builds what it judges and ends its own hangs.
     usual_s: Option<u64>,
     work: fn(&Run<'_>) -> Result<Vec<TestRun>>,
 }
@@ -44,140 +42,140 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring {
         name: "dist",
         shows: "the committed builds of client and dashboard are fresh",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: Some(30),
         work: dist::ring,
     },
     Ring {
         name: "lint",
         shows: "format, lints and documentation",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: Some(180),
         work: lint,
     },
     Ring {
         name: "rust",
         shows: "unit, scenario, library and server tests",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: Some(180),
         work: rust,
     },
     Ring {
         name: "doc",
         shows: "examples in the documentation",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: Some(60),
         work: doctests,
     },
     Ring {
         name: "js",
         shows: "client in Chromium and Node, against the built server; sample applications in Chromium",
-        needs: Needs::Little,
+        demand: Demand::Little,
         usual_s: Some(250),
         work: js,
     },
     Ring {
         name: dashboard::NAME,
         shows: "the dashboard in Chromium, on a server with 10^5 locks",
-        needs: Needs::Little,
+        demand: Demand::Little,
         usual_s: Some(240),
         work: dashboard::ring,
     },
     Ring {
         name: "http",
         shows: "the HTTP API against its OpenAPI document, and what generators make of it",
-        needs: Needs::Little,
+        demand: Demand::Little,
         usual_s: Some(120),
-        work: http,
+        work: http::ring,
     },
     Ring {
         name: "alerts",
         shows: "the alert rules, by Prometheus's own tool",
-        needs: Needs::Little,
+        demand: Demand::Little,
         usual_s: Some(10),
         work: alerts::ring,
     },
     Ring {
         name: "oracle",
         shows: "core against a transcription of the specification",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: Some(60),
         work: oracle,
     },
     Ring {
         name: "model",
         shows: "every state of a small world",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: Some(30),
         work: model,
     },
     Ring {
         name: "crash",
         shows: "20 kills and a few disk failures of a server that real clients use",
-        needs: Needs::Little,
+        demand: Demand::Little,
         usual_s: Some(60),
         work: crash,
     },
     Ring {
         name: "chaos",
         shows: "three kinds of faults, chosen by the commit, in a fleet that real clients use",
-        needs: Needs::Little,
+        demand: Demand::Little,
         usual_s: Some(75),
         work: chaos,
     },
     Ring {
         name: "matrix",
         shows: "every route and frame with every kind of credential",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: Some(60),
         work: matrix,
     },
     Ring {
         name: interleavings::NAME,
         shows: "threads that meet in bucket, house and pipeline",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: None,
         work: interleavings::ring,
     },
     Ring {
         name: "sim",
         shows: "schedules of faults over house, store and sessions, and over a fleet",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: Some(80),
         work: sim,
     },
     Ring {
         name: "soak",
         shows: "1000 connections that come and go for 20 s",
-        needs: Needs::Little,
+        demand: Demand::Little,
         usual_s: Some(75),
         work: soak,
     },
     Ring {
         name: "neighbours",
         shows: "what a tenant is answered beside one that is at its limits",
-        needs: Needs::Machine,
+        demand: Demand::Machine,
         usual_s: Some(60),
         work: neighbours,
     },
     Ring {
         name: "guard",
         shows: "the hot paths take no more instructions than was accepted",
-        needs: Needs::Machine,
+        demand: Demand::Machine,
         usual_s: Some(60),
         work: guard,
     },
     Ring {
         name: "mutants",
         shows: "two planted bugs, chosen by the commit, are caught",
-        needs: Needs::Cores,
+        demand: Demand::Cores,
         usual_s: None,
         work: mutants,
     },
     Ring {
         name: SECRETS,
         shows: "no log of all that ran before has a secret",
-        needs: Needs::Machine,
+        demand: Demand::Machine,
         usual_s: Some(10),
         work: secrets,
     },
@@ -256,13 +254,6 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     node.env("LOCKHOUSE_BIN", binary);
     let end = run.logged(node.current_dir(client))?;
     node_results(&report, end)
-}
-
-fn http(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    let binary = built_server(run)?;
-    let mut tests = schemathesis::ring(run, &binary)?;
-    tests.extend(generators::ring(run, &binary)?);
-    Ok(tests)
 }
 
 /// Node's test runner on these files. It prints as it goes, and leaves its results in `report`.

@@ -62,7 +62,7 @@ impl<'a> Run<'a> {
 /// Runs the chosen rings on the present tree, two at a time, and stores the results for `cargo xtask
 /// requirements`.
 pub(crate) fn run(rings: Vec<&Ring>, root: &Path, stamp: &str) -> Vec<RingResult> {
-    schedule::run(rings, |ring| ring.needs, |ring| run_one(ring, root, stamp))
+    schedule::run(rings, |ring| ring.demand, |ring| run_one(ring, root, stamp))
 }
 
 /// Runs `ring`, and reports its result in one piece, since another ring may be running.

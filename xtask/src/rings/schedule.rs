@@ -5,7 +5,7 @@ use std::thread;
 
 /// What a ring needs of the machine, which decides what runs beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub(crate) enum Demand {
     /// Little: it waits most of the time, for browsers, leases and processes.
     Little,
     /// A core or more: it computes most of the time.
@@ -18,7 +18,7 @@ pub(crate) enum Needs {
 /// items that need the machine run last, one by one. Returns the results in the order of the items.
 pub(crate) fn run<T: Send, R: Send>(
     items: Vec<T>,
-    needs: impl Fn(&T) -> Needs,
+    needs: impl Fn(&T) -> Demand,
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
     let waiting = items.into_iter().enumerate().map(|(place, item)| (place, needs(&item), item)).collect();
@@ -55,19 +55,19 @@ pub(crate) fn run<T: Send, R: Send>(
 
 /// The items that have not begun, each with its place in the order, and the needs of those that run.
 struct Queue<T> {
-    waiting: Vec<(usize, Needs, T)>,
-    running: Vec<Needs>,
+    waiting: Vec<(usize, Demand, T)>,
+    running: Vec<Demand>,
 }
 
 impl<T> Queue<T> {
     /// Takes the item that may start now. `None`: none may.
-    fn start(&mut self) -> Option<(usize, Needs, T)> {
+    fn start(&mut self) -> Option<(usize, Demand, T)> {
         let first =
-            |wanted: &dyn Fn(Needs) -> bool| self.waiting.iter().position(|(_, needs, _)| wanted(*needs));
+            |wanted: &dyn Fn(Demand) -> bool| self.waiting.iter().position(|(_, needs, _)| wanted(*needs));
         let next = match self.running[..] {
-            [] => first(&|needs| needs != Needs::Machine).or_else(|| first(&|_| true)),
-            [Needs::Machine] => None,
-            [running] => first(&|needs| needs != Needs::Machine && needs != running)
+            [] => first(&|needs| needs != Demand::Machine).or_else(|| first(&|_| true)),
+            [Demand::Machine] => None,
+            [running] => first(&|needs| needs != Demand::Machine && needs != running)
                 .or_else(|| first(&|needs| needs == running)),
             _ => None,
         }?;
@@ -76,7 +76,7 @@ impl<T> Queue<T> {
         Some(next)
     }
 
-    fn end(&mut self, ended: Needs) {
+    fn end(&mut self, ended: Demand) {
         if let Some(place) = self.running.iter().position(|needs| *needs == ended) {
             self.running.swap_remove(place);
         }
@@ -88,14 +88,14 @@ mod tests {
     use super::*;
 
     /// The place of the item that starts.
-    fn started(waiting: &[Needs], running: &[Needs]) -> Option<usize> {
+    fn started(waiting: &[Demand], running: &[Demand]) -> Option<usize> {
         let waiting = waiting.iter().enumerate().map(|(place, needs)| (place, *needs, ())).collect();
         Queue { waiting, running: running.to_vec() }.start().map(|(place, ..)| place)
     }
 
     #[test]
     fn beside_one_that_computes_runs_one_that_waits() {
-        use Needs::{Cores, Little, Machine};
+        use Demand::{Cores, Little, Machine};
         assert_eq!(started(&[Machine, Cores, Little], &[]), Some(1));
         assert_eq!(started(&[Machine, Cores, Little], &[Cores]), Some(2));
         assert_eq!(started(&[Machine, Cores, Little], &[Little]), Some(1));
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn one_that_needs_the_machine_runs_alone_and_last() {
-        use Needs::{Cores, Little, Machine};
+        use Demand::{Cores, Little, Machine};
         assert_eq!(started(&[Machine], &[Little]), None);
         assert_eq!(started(&[Machine, Machine], &[]), Some(0));
         assert_eq!(started(&[Machine, Little, Cores], &[Machine]), None);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn all_items_run_and_results_come_in_their_order() {
-        let all = [Needs::Cores, Needs::Machine, Needs::Little, Needs::Machine, Needs::Little];
+        let all = [Demand::Cores, Demand::Machine, Demand::Little, Demand::Machine, Demand::Little];
         let running = Mutex::new(Vec::new());
         let work = |place: usize| {
             let beside = {
@@ -123,7 +123,7 @@ mod tests {
                 running.clone()
             };
             let is_alone = beside.len() == 1;
-            assert!(is_alone || (beside.len() == 2 && beside.iter().all(|at| all[*at] != Needs::Machine)));
+            assert!(is_alone || (beside.len() == 2 && beside.iter().all(|at| all[*at] != Demand::Machine)));
             running.lock().unwrap().retain(|other| *other != place);
             place
         };

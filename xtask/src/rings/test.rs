@@ -53,9 +53,9 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(failed == 0)
 }
 
-/// Installs what is missing, which mostly waits for the network, while the build computes. Returns the seconds
-/// of both, and how many of them failed. The rings that can do without go on then: more is learnt from one
-/// run.
+/// Installs what is missing, which mostly waits for the network, while the build computes. Returns the
+/// seconds of both, and how many of them failed. The rings that can do without go on then: more is learnt
+/// from one run.
 fn prepare(root: &Path, rings: &[&Ring]) -> (Vec<String>, usize) {
     let is_built = rings.iter().any(|ring| !rings::WITHOUT_BUILD.contains(&ring.name));
     let timed = |name: &str, work: fn(&Path) -> Result<()>| {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::rings::{Run, dist, generators, schemathesis};
+use crate::rings::{Run, dist, http};
 use crate::workspace::{shell, tree};
 
 /// The oldest Node that the client supports and the tests run on.
@@ -59,8 +59,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     node()?;
     install(&run, &[&BROWSER[..], &POSTGRES, &NAMESPACES, &PROOFS].concat())?;
     dist::PROJECTS.iter().try_for_each(|project| npm_packages(&run, project))?;
-    schemathesis::install(&run)?;
-    generators::install(&run)
+    http::install(&run)
 }
 
 /// What the tests of the JavaScript client and of the dashboard need.

@@ -71,7 +71,7 @@ pub fn end_group_with_us(group: u32) {
     running().insert(group);
 }
 
-/// This process group has ended; its number may come to belong to somebody else.
+/// This process group has ended; its number may come to name another one.
 pub fn group_has_ended(group: u32) {
     running().remove(&group);
 }

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::running_server::RunningServer;
 use crate::rings::Run;
 use crate::rings::results::TestRun;
-use crate::rings::running_server::RunningServer;
 use crate::workspace::tree;
 
 /// The files of the ring, with the versions of the generators.

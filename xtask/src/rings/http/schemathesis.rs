@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use super::running_server::RunningServer;
 use crate::rings::Run;
 use crate::rings::results::TestRun;
-use crate::rings::running_server::RunningServer;
 use crate::workspace::tree;
 
 const VERSION: &str = "4.32.0";
