@@ -52,7 +52,8 @@ pub(super) fn ring(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let tests = || tests(&tree::target(run.root), &["--profile", PROFILE]);
     run.must(tests().arg("--no-run"))?;
     let deadline = Instant::now() + Duration::from_secs(HANG * USUAL_S);
-    let run = Run { root: run.root, log: run.log.clone(), deadline: Some(deadline) };
+    let run =
+        Run { root: run.root, log: run.log.clone(), deadline: Some(deadline), is_behind: run.is_behind };
     let end = run.logged(&mut tests())?;
     checked(results::read_harness(&fs::read_to_string(&run.log)?, |_| None, NAME), end)
 }

@@ -56,7 +56,7 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring {
         name: "rust",
         shows: "unit, scenario, library and server tests",
-        demand: Demand::Cores,
+        demand: Demand::Little,
         usual_s: Some(180),
         work: rust,
     },

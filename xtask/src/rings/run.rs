@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 
 use super::results::{RingResult, TestRun};
-use super::{Ring, schedule, server};
+use super::schedule::{self, Demand};
+use super::{Ring, server};
 use crate::workspace::cargo::BUILD;
 use crate::workspace::{setup, shell, tree};
 
@@ -22,6 +23,8 @@ pub(crate) struct Run<'a> {
     pub(crate) root: &'a Path,
     pub(super) log: PathBuf,
     pub(super) deadline: Option<Instant>,
+    /// Whether other programs get a processor first: the tests beside it rely on being in time.
+    pub(super) is_behind: bool,
 }
 
 /// For what must take the time that it takes: no build ends for its slowness.
@@ -30,7 +33,7 @@ pub(crate) const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
 impl<'a> Run<'a> {
     /// What is done before the rings, without a limit.
     pub(crate) fn preparing(root: &'a Path, name: &str) -> Result<Self> {
-        Ok(Self { root, log: log_of(root, name)?, deadline: None })
+        Ok(Self { root, log: log_of(root, name)?, deadline: None, is_behind: false })
     }
 
     /// Runs a program with its output in the ring's log; an end other than success is reported, not judged.
@@ -44,7 +47,8 @@ impl<'a> Run<'a> {
         }
         command.env(traces::FOLDER, tree::traces_folder(self.root)?);
         let started = Instant::now();
-        let end = shell::run_logged(command, &self.log, left)?;
+        let run = if self.is_behind { shell::run_logged_behind } else { shell::run_logged };
+        let end = run(command, &self.log, left)?;
         writeln!(log, "$ # {end} after {:.1} s", started.elapsed().as_secs_f64())?;
         Ok(end)
     }
@@ -74,7 +78,8 @@ fn run_one(ring: &Ring, root: &Path, stamp: &str) -> RingResult {
         log = file;
         let _ = fs::remove_file(&log);
         let deadline = ring.usual_s.map(|usual| started + Duration::from_secs(HANG * usual));
-        let run = Run { root, log: log.clone(), deadline };
+        let is_behind = ring.demand == Demand::Cores;
+        let run = Run { root, log: log.clone(), deadline, is_behind };
         // A fault of the ring itself must not hide the others.
         catch_unwind(AssertUnwindSafe(|| (ring.work)(&run))).unwrap_or_else(|_| Err(anyhow!("it panicked")))
     });

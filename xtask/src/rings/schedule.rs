@@ -6,9 +6,10 @@ use std::thread;
 /// What a ring needs of the machine, which decides what runs beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// Little: it waits most of the time, for browsers, leases and processes.
+    /// Little: it waits most of the time, for browsers, leases and processes, and relies on being in time
+    /// then.
     Little,
-    /// A core or more: it computes most of the time.
+    /// A core or more: it computes, and may take as long as it takes. Those that demand little come first.
     Cores,
     /// The machine for itself: it judges times, or it judges what the other rings left.
     Machine,

@@ -85,13 +85,20 @@ fn running() -> std::sync::MutexGuard<'static, BTreeSet<u32>> {
 pub(crate) fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<End> {
     let file = File::options().create(true).append(true).open(log)?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    run_limited(command, limit)
+    run_limited(command, limit, Priority::Usual)
+}
+
+/// As [`run_logged`], behind all other programs that want a processor.
+pub(crate) fn run_logged_behind(command: &mut Command, log: &Path, limit: Duration) -> Result<End> {
+    let file = File::options().create(true).append(true).open(log)?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    run_limited(command, limit, Priority::Behind)
 }
 
 /// Prints `command`, then runs it on our own output.
 pub(crate) fn run_shown(command: &mut Command) -> Result<End> {
     println!("$ {}", line(command));
-    run_limited(command.stdin(Stdio::null()), Duration::from_secs(24 * 3600))
+    run_limited(command.stdin(Stdio::null()), Duration::from_secs(24 * 3600), Priority::Usual)
 }
 
 /// The command as one would type it.
@@ -114,11 +121,25 @@ pub(crate) fn exists(program: &str) -> bool {
     !matches!(command.status(), Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
-fn run_limited(command: &mut Command, limit: Duration) -> Result<End> {
+/// Which programs get a processor first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Priority {
+    Usual,
+    Behind,
+}
+
+/// The niceness of programs that run behind the others: these get about nine tenths of a processor.
+const BEHIND: i32 = 10;
+
+fn run_limited(command: &mut Command, limit: Duration, priority: Priority) -> Result<End> {
     // A group of its own: what it starts in turn is ended with it.
     let mut child =
         command.process_group(0).spawn().with_context(|| format!("cannot start {}", line(command)))?;
     end_group_with_us(child.id());
+    if priority == Priority::Behind {
+        // What it starts in turn inherits the niceness. The process may have ended by itself.
+        _ = rustix::process::setpriority_process(rustix::process::Pid::from_raw(child.id() as i32), BEHIND);
+    }
     let status = wait_until(&mut child, Instant::now() + limit);
     kill_group(child.id());
     group_has_ended(child.id());
@@ -182,6 +203,16 @@ mod tests {
         let limit = Duration::from_millis(100);
         assert_eq!(sh("sleep 60 & wait", limit), End::TimedOut(limit));
         assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_program_behind_the_others_is_nice() {
+        let log = std::env::temp_dir().join(format!("xtask-nice-{}.log", std::process::id()));
+        // The niceness is set soon after the start.
+        let script = "until [ \"$(nice)\" = 10 ]; do :; done";
+        let mut command = Command::new("sh");
+        let end = run_logged_behind(command.args(["-c", script]), &log, Duration::from_secs(20)).unwrap();
+        assert_eq!(end, End::Exit(0));
     }
 
     #[test]
