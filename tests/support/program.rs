@@ -38,11 +38,11 @@ pub(crate) fn beside(test: &Path) -> PathBuf {
     test.parent().and_then(Path::parent).unwrap().join("lockhouse")
 }
 
-/// Whether the program is there, and not older than its sources, as far as cargo lists them beside it.
+/// Checks that the program is there, and no older than the sources that cargo lists beside it.
 ///
 /// # Errors
 ///
-/// What is wrong, and what to do, in one line.
+/// One line: the fault and the remedy.
 pub(crate) fn check(program: &Path) -> Result<(), String> {
     let build = how_to_build(program);
     let shown = program.display();
@@ -88,7 +88,7 @@ pub(crate) fn sources(list: &str) -> Vec<PathBuf> {
     sources
 }
 
-/// Whether the source has changed since then, or is gone.
+/// True for a source that has changed since then, or is gone.
 fn is_newer(source: &Path, built: SystemTime) -> bool {
     fs::metadata(source).and_then(|source| source.modified()).map_or(true, |changed| changed > built)
 }

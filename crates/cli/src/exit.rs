@@ -28,7 +28,7 @@ pub(crate) const LOST: u8 = 76;
 pub struct Failure {
     /// The exit code.
     pub code: u8,
-    /// What is said on stderr.
+    /// The message for stderr.
     pub message: String,
 }
 

@@ -50,7 +50,7 @@ impl Command {
     ///
     /// # Errors
     ///
-    /// What is to be said on stderr, and the exit code.
+    /// The message for stderr, and the exit code.
     pub async fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Self::Run(run) => run.run().await,

@@ -23,7 +23,7 @@ pub(crate) struct Run<'a> {
     pub(crate) root: &'a Path,
     pub(super) log: PathBuf,
     pub(super) deadline: Option<Instant>,
-    /// Whether other programs get a processor first: the tests beside it rely on being in time.
+    /// Its programs run behind all others, as the tests beside it rely on being in time.
     pub(super) is_behind: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Run<'a> {
 pub(crate) const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 impl<'a> Run<'a> {
-    /// What is done before the rings, without a limit.
+    /// A step before the rings, without a time limit.
     pub(crate) fn preparing(root: &'a Path, name: &str) -> Result<Self> {
         Ok(Self { root, log: log_of(root, name)?, deadline: None, is_behind: false })
     }

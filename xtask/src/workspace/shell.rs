@@ -83,16 +83,18 @@ fn running() -> std::sync::MutexGuard<'static, BTreeSet<u32>> {
 /// Runs `command` without input and with its output in `log` (appended), killing its whole group when `limit`
 /// has passed.
 pub(crate) fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<End> {
-    let file = File::options().create(true).append(true).open(log)?;
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    run_limited(command, limit, Priority::Usual)
+    run_limited(with_log(command, log)?, limit, Priority::Usual)
 }
 
 /// As [`run_logged`], behind all other programs that want a processor.
 pub(crate) fn run_logged_behind(command: &mut Command, log: &Path, limit: Duration) -> Result<End> {
+    run_limited(with_log(command, log)?, limit, Priority::Behind)
+}
+
+/// The command without input and with its output in `log` (appended).
+fn with_log<'c>(command: &'c mut Command, log: &Path) -> Result<&'c mut Command> {
     let file = File::options().create(true).append(true).open(log)?;
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    run_limited(command, limit, Priority::Behind)
+    Ok(command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file))
 }
 
 /// Prints `command`, then runs it on our own output.
