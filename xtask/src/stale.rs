@@ -22,7 +22,8 @@ const DEPENDS_ON: &[(&str, &[&str])] = &[
 ];
 
 /// All sources of the product, of the client and of what judges them.
-const SOURCES: &[&str] = &["crates/*/src/*", "clients/js/src", "lab/src", "bench/src", "bench/js"];
+const SOURCES: &[&str] =
+    &["crates/*/src/*", "clients/js/src", "lab/src", "lab/proofs/src", "bench/src", "bench/js"];
 
 /// A file of results.
 #[derive(Debug, Deserialize)]

@@ -46,7 +46,7 @@ const FOLDERS: [(&str, &[&str]); 7] = [
     ("store", &["crates/store"]),
     ("library", &["crates/lockhouse"]),
     ("wire", &["crates/wire"]),
-    ("server", &["crates/server", "crates/cli", "crates/program"]),
+    ("server", &["crates/server", "crates/cli", "crates/program", "crates/lockhouse/tests/remote"]),
     ("fuzz", &["tests/fuzz"]),
     ("interleavings", &["tests/interleavings"]),
 ];

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
-#[path = "../../lockhouse/tests/behaviour/mod.rs"]
-mod behaviour;
 mod certificates;
 mod cluster;
 mod config;

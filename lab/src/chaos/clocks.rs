@@ -8,13 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use proofs::history::record::What;
 
 use super::faults::Fault;
 use super::network::{Cut, NODES, WORKERS};
 use super::storm::Storm;
 use super::{FOLDER, LEASE, SLOT_LEASE};
 use crate::crash::recorder::now;
-use crate::history::record::What;
 
 /// The variable that names the file.
 pub(super) const VARIABLE: &str = "LAB_CLOCKS";

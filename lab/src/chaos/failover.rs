@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use proofs::history::record::What;
 use tokio::time::sleep;
 
 use super::SLOT_LEASE;
@@ -16,7 +17,6 @@ use super::network::{Cut, DATABASES, NODES};
 use super::storm::Storm;
 use crate::cluster::postgres::Server;
 use crate::crash::recorder::now;
-use crate::history::record::What;
 
 /// The longest that a standby may take to have all, or a server to find that the database failed over.
 const PATIENCE: Duration = Duration::from_secs(20);

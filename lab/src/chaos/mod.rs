@@ -27,11 +27,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use proofs::evidence;
+use proofs::history::{self, Findings};
 use xtask::workspace::{setup, shell, tree};
 
 use crate::crash::tally::Counts;
-use crate::history::{self, Findings};
-use crate::{Verdict, evidence, serving};
+use crate::{Verdict, serving};
 use faults::Kind;
 use storm::{Hits, Storm};
 

@@ -12,14 +12,14 @@ use super::clocks;
 use super::network::{NODES, address, within};
 use super::places::SLOTS;
 use super::{FOLDER, LEASE, SLOT_LEASE};
-use crate::cluster::nodes::{NodeLine, NodeProcess, server};
+use crate::cluster::nodes::{NodeLine, NodeServer, server};
 
 pub(super) struct Nodes {
     program: PathBuf,
     store: String,
     /// For their logs.
     folder: PathBuf,
-    nodes: [Option<NodeProcess>; 3],
+    nodes: [Option<NodeServer>; 3],
     sender: Sender<NodeLine>,
     lines: Receiver<NodeLine>,
 }
@@ -68,7 +68,7 @@ impl Nodes {
         let log = self.folder.join(format!("node-{label}.log"));
         let log = File::options().create(true).append(true).open(log)?;
         let sender = self.sender.clone();
-        self.nodes[place] = Some(within(label, || NodeProcess::start(command, label, sender, Some(log)))?);
+        self.nodes[place] = Some(within(label, || NodeServer::start(command, label, sender, Some(log)))?);
         Ok(())
     }
 

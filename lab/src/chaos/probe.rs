@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use lockhouse::remote::{Connect, connect};
+use proofs::history::record::{Completion, Gain, Invocation, Mode, What};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -12,9 +13,8 @@ use tokio::time::{sleep, timeout};
 use super::nodes::urls;
 use super::places::BASES;
 use crate::crash::http::{CallReply, HttpCaller, With};
-use crate::crash::journal::Journal;
+use crate::crash::journal::HistoryWriter;
 use crate::crash::recorder::{durable, now};
-use crate::history::record::{Completion, Gain, Invocation, Mode, What};
 
 /// The longest that a slot may take to grant again: what takes as long has failed.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -25,7 +25,7 @@ const ATTEMPT: Duration = Duration::from_secs(3);
 /// The probes of all slots.
 pub(super) struct Probes {
     key: String,
-    journal: Arc<Journal>,
+    journal: Arc<HistoryWriter>,
     /// The number of the last operation of each.
     last: u64,
 }
@@ -36,11 +36,11 @@ struct Probe {
     bucket: String,
     op: u64,
     key: String,
-    journal: Arc<Journal>,
+    journal: Arc<HistoryWriter>,
 }
 
 impl Probes {
-    pub(super) fn new(key: String, journal: Arc<Journal>) -> Self {
+    pub(super) fn new(key: String, journal: Arc<HistoryWriter>) -> Self {
         Self { key, journal, last: 0 }
     }
 

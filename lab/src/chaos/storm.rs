@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use proofs::history::record::What;
 use random::Random;
 use tokio::runtime::Runtime;
 
@@ -22,17 +23,16 @@ use super::{Args, history_in};
 use crate::cluster::postgres;
 use crate::crash::fleet::{Starting, Workers};
 use crate::crash::http::HttpCaller;
-use crate::crash::journal::Journal;
+use crate::crash::journal::HistoryWriter;
 use crate::crash::recorder::now;
 use crate::crash::tally::Counts;
 use crate::fence::Fence;
-use crate::history::record::What;
 
 /// How often each kind of fault has hit.
 pub(super) type Hits = BTreeMap<Kind, usize>;
 
 pub(super) struct Storm {
-    pub(super) journal: Arc<Journal>,
+    pub(super) journal: Arc<HistoryWriter>,
     pub(super) databases: Databases,
     pub(super) nodes: Nodes,
     pub(super) fleet: Workers,
@@ -56,7 +56,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 
 impl Storm {
     pub(super) fn new(args: &Args, server: &Path, folder: &Path) -> Result<Self> {
-        let journal = Arc::new(Journal::create(&history_in(folder))?);
+        let journal = Arc::new(HistoryWriter::create(&history_in(folder))?);
         let runtime = Runtime::new()?;
         let guarded = postgres::Server::start_apart(&[]);
         runtime.block_on(async { Fence::connect(guarded.folder()).await?.make().await })?;

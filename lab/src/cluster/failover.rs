@@ -10,6 +10,7 @@ use lockhouse::fleet::owner_of;
 use lockhouse::remote::{Connection, connect};
 use lockhouse::store::{Scope, Slot};
 use lockhouse::{Agent, LockGuard};
+use proofs::evidence;
 use random::Random;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -19,7 +20,6 @@ use xtask::workspace::{cargo, setup, tree};
 
 use super::nodes::{NodeLine, Nodes};
 use super::{away, drain, pause};
-use crate::evidence;
 
 /// Kill the owner of some buckets again and again, and measure when others go on in its place
 ///

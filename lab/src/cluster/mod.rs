@@ -20,7 +20,7 @@ use clap::Args as ClapArgs;
 use xtask::Verdict;
 use xtask::workspace::{cargo, setup, shell, tree};
 
-use self::nodes::{NodeLine, NodeProcess, Nodes};
+use self::nodes::{NodeLine, NodeServer, Nodes};
 
 /// Start a fleet of servers over a PostgreSQL of its own, show what moves, and stop all at Ctrl-C
 ///
@@ -120,7 +120,7 @@ fn print(begun: Instant, gathered: &mut BTreeMap<(String, String), Vec<u16>>) {
 impl Nodes {
     fn stop(&mut self) {
         // One that was killed by hand has ended.
-        self.nodes().for_each(NodeProcess::begin_to_end);
+        self.nodes().for_each(NodeServer::begin_to_end);
         self.end();
     }
 }

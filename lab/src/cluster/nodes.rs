@@ -21,14 +21,14 @@ use super::postgres::Server;
 pub(super) struct Nodes {
     program: PathBuf,
     slots: u16,
-    nodes: Vec<NodeProcess>,
+    nodes: Vec<NodeServer>,
     database: Server,
     /// With the secret.
     folder: TempDir,
 }
 
 /// A server that is a node.
-pub(crate) struct NodeProcess {
+pub(crate) struct NodeServer {
     pub(crate) label: String,
     pub(crate) url: String,
     child: Child,
@@ -68,18 +68,18 @@ impl Nodes {
         label: &str,
         options: &[&str],
         lines: Sender<NodeLine>,
-    ) -> Result<&NodeProcess> {
+    ) -> Result<&NodeServer> {
         let mut command = server(&self.program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--node", label, "--store", &self.store()]);
         command.arg("--cluster-secret-file").arg(self.folder.path().join("secret")).args(options);
         command.env("LOCKHOUSE_CLUSTER_SLOTS", self.slots.to_string());
         command.current_dir(self.folder.path());
-        self.nodes.push(NodeProcess::start(command, label, lines, None)?);
+        self.nodes.push(NodeServer::start(command, label, lines, None)?);
         self.nodes.last().context("it was just added")
     }
 
     /// Takes a node out, to be killed.
-    pub(super) fn take(&mut self, label: &str) -> Option<NodeProcess> {
+    pub(super) fn take(&mut self, label: &str) -> Option<NodeServer> {
         let at = self.nodes.iter().position(|node| node.label == label)?;
         Some(self.nodes.remove(at))
     }
@@ -94,7 +94,7 @@ impl Nodes {
         self.database.start_again();
     }
 
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeProcess> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeServer> {
         self.nodes.iter()
     }
 
@@ -116,7 +116,7 @@ pub(crate) fn server(program: &Path) -> Command {
     command
 }
 
-impl NodeProcess {
+impl NodeServer {
     /// Starts a node with this command. What it says of slots goes to `lines`, all that it says to `file`.
     pub(crate) fn start(
         mut command: Command,
@@ -184,7 +184,7 @@ impl NodeProcess {
     }
 }
 
-impl Drop for NodeProcess {
+impl Drop for NodeServer {
     fn drop(&mut self) {
         // The process may have ended by itself.
         _ = self.child.kill();

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use proofs::history::record::{Completion, Gain, Invocation, Reason};
 use random::Random;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-
-use crate::history::record::{Completion, Gain, Invocation, Reason};
 
 use super::http::{CallReply, HttpCaller, With};
 use super::recorder::{Recorder, durable};

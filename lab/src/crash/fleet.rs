@@ -7,11 +7,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use proofs::history::record::What;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::history::record::What;
-
-use super::journal::Journal;
+use super::journal::HistoryWriter;
 use super::recorder::now;
 use super::worker::CLIENTS;
 
@@ -19,7 +18,7 @@ use super::worker::CLIENTS;
 pub(crate) struct Workers {
     starting: Starting,
     seed: u64,
-    journal: Arc<Journal>,
+    journal: Arc<HistoryWriter>,
     workers: Vec<Worker>,
     started: u64,
 }
@@ -62,7 +61,12 @@ impl Starting {
 const END_LIMIT: Duration = Duration::from_secs(15);
 
 impl Workers {
-    pub(crate) fn start(starting: Starting, seed: u64, count: usize, journal: Arc<Journal>) -> Result<Self> {
+    pub(crate) fn start(
+        starting: Starting,
+        seed: u64,
+        count: usize,
+        journal: Arc<HistoryWriter>,
+    ) -> Result<Self> {
         let mut fleet = Self { starting, seed, journal, workers: Vec::new(), started: 0 };
         for place in 0..count {
             let worker = fleet.worker(place)?;
@@ -140,7 +144,7 @@ impl Workers {
     }
 }
 
-fn read(lines: ChildStdout, journal: &Journal) {
+fn read(lines: ChildStdout, journal: &HistoryWriter) {
     for line in BufReader::new(lines).split(b'\n') {
         // A pipe whose other end is dead just ends.
         let Ok(line) = line else { return };

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use proofs::history::record::{Completion, Found, Mode, Reason, Thing};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
-
-use crate::history::record::{Completion, Found, Mode, Reason, Thing};
 
 use super::recorder::refusal;
 use super::worker::fail;

@@ -6,28 +6,27 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
-
-use crate::history::record::{Event, What};
+use proofs::history::record::{Event, What};
 
 use super::recorder::{line, now};
-use super::tally::Tally;
+use super::tally::RunTally;
 
 #[derive(Debug)]
-pub(crate) struct Journal(Mutex<Pages>);
+pub(crate) struct HistoryWriter(Mutex<Pages>);
 
 #[derive(Debug)]
 struct Pages {
     file: BufWriter<File>,
-    tally: Tally,
+    tally: RunTally,
     /// The first line that could not be written or understood.
     spoilt: Option<String>,
 }
 
-impl Journal {
+impl HistoryWriter {
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
         let file = BufWriter::with_capacity(1 << 20, file);
-        Ok(Self(Mutex::new(Pages { file, tally: Tally::default(), spoilt: None })))
+        Ok(Self(Mutex::new(Pages { file, tally: RunTally::default(), spoilt: None })))
     }
 
     /// Takes a line of a worker.
@@ -45,7 +44,7 @@ impl Journal {
         self.write(now(), what);
     }
 
-    pub(crate) fn tally<T>(&self, look: impl FnOnce(&mut Tally) -> T) -> T {
+    pub(crate) fn tally<T>(&self, look: impl FnOnce(&mut RunTally) -> T) -> T {
         look(&mut self.pages().tally)
     }
 

@@ -27,10 +27,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use proofs::evidence;
+use proofs::history::{self, Findings};
 use xtask::workspace::tree;
 
-use crate::evidence;
-use crate::history::{self, Findings};
 use crate::{Verdict, serving};
 use storm::Storm;
 use tally::Counts;

@@ -1,9 +1,8 @@
 //! A client of offline locks: owners one after the other, each with a few locks.
 
+use proofs::history::record::{Completion, Found, Gain, Invocation, Mode, Reason, Thing};
 use random::Random;
 use serde_json::{Value, json};
-
-use crate::history::record::{Completion, Found, Gain, Invocation, Mode, Reason, Thing};
 
 use super::KIND;
 use super::http::{CallReply, HttpCaller, With};

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::history::record::{Completion, Event, Gain, Invocation, Reason, What};
+use proofs::history::record::{Completion, Event, Gain, Invocation, Reason, What};
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub(crate) fn now() -> u64 {

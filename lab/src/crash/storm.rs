@@ -6,22 +6,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use proofs::history::record::{Found, What};
 use random::Random;
-
-use crate::history::record::{Found, What};
 
 use super::fleet::{Starting, Workers};
 use super::http::HttpCaller;
-use super::journal::Journal;
+use super::journal::HistoryWriter;
 use super::recorder::now;
 use super::server::{DISK_FAILURES, DiskFailure, Server};
-use super::tally::{Counts, Tally};
+use super::tally::{Counts, RunTally};
 use super::{APART, Args, LEASE, MEETING};
 
 pub(super) struct Storm {
     server: Server,
     fleet: Workers,
-    journal: Arc<Journal>,
+    journal: Arc<HistoryWriter>,
     random: Random,
     kills: u32,
     lives: u32,
@@ -59,7 +58,7 @@ const LONGEST_STOP: Duration = Duration::from_millis(1000);
 
 impl Storm {
     pub(super) fn new(args: &Args, binary: &Path, folder: &Path) -> Result<Self> {
-        let journal = Arc::new(Journal::create(&folder.join("history.jsonl"))?);
+        let journal = Arc::new(HistoryWriter::create(&folder.join("history.jsonl"))?);
         let server = Server::start(binary, folder)?;
         let fleet =
             Workers::start(Starting::at(&server.url()), args.seed, args.workers as usize, journal.clone())?;
@@ -93,7 +92,7 @@ impl Storm {
             let failure = (tried % KILLS_PER_DISK_FAILURE == 1).then(|| self.next_disk_failure());
             self.start_again(failure)?;
             thread::sleep(SHORTEST_LIFE);
-            let met = self.journal.tally(Tally::met).context("the kill was not noted")?;
+            let met = self.journal.tally(RunTally::met).context("the kill was not noted")?;
             counted += u32::from(met.counts());
             println!(
                 "kill {counted:>3} of {}: after {:>4} ms, {:>3} acknowledged in the last 100 ms, {:>2} under way{}{befell}",

@@ -9,7 +9,7 @@ use serde::Deserialize;
 const RECENT_NS: u64 = 100_000_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct RunTally {
     /// Durable calls that were not answered yet: when each was made.
     open: HashMap<(String, u64), u64>,
     /// Calls that were answered, by what they do.
@@ -98,7 +98,7 @@ struct Line {
     durable: bool,
 }
 
-impl Tally {
+impl RunTally {
     pub(crate) fn take(&mut self, line: &[u8]) -> Result<(), String> {
         let line: Line = serde_json::from_slice(line)
             .map_err(|error| format!("{:?}: {error}", String::from_utf8_lossy(line)))?;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use lockhouse::remote::Connection;
 use lockhouse::{Agent, LockGuard, Loss, RequestError};
+use proofs::history::record::{Completion, Gain, Invocation, Mode, Reason};
 use random::Random;
 
 use crate::fence::Fence;
-use crate::history::record::{Completion, Gain, Invocation, Mode, Reason};
 
 use super::recorder::{Recorder, now};
 use super::worker::Ground;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use lockhouse::remote::{Connection, connect};
+use proofs::history::record::{Found, Gain, Invocation, Reason};
 use random::Random;
 
 use crate::Verdict;
-use crate::history::record::{Found, Gain, Invocation, Reason};
 
 use super::claims::ClaimsClient;
 use super::http::{CallReply, HttpCaller};

@@ -20,14 +20,14 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use super::credentials::{BUCKET, Credential, Expected, State, Whose};
 use super::table::{FRAMES, Frame, Needs};
 use super::world::{PATIENCE, Words, World, filled};
-use super::{ENOUGH, Tally};
+use super::{ENOUGH, RunTally};
 
 /// Ids of the frames of a session.
 const ID: u64 = 2;
 const MARK: u64 = 1000;
 
 /// Every frame of the protocol's document stands in the table.
-pub(super) fn check_document(root: &Path, tally: &mut Tally) -> Result<()> {
+pub(super) fn check_document(root: &Path, tally: &mut RunTally) -> Result<()> {
     let text = std::fs::read_to_string(root.join("protocol/PROTOCOL.md"))?;
     let section = text.split("\n## ").find(|section| section.starts_with("5. Client frames"));
     let section = section.context("PROTOCOL.md has a section of client frames")?;
@@ -46,7 +46,7 @@ pub(super) fn check_document(root: &Path, tally: &mut Tally) -> Result<()> {
 }
 
 /// All frames with all credentials.
-pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
+pub(super) async fn run(world: &World, tally: &mut RunTally) -> Result<()> {
     let prepared = world.words().await?;
     for frame in FRAMES {
         if tally.wrong.len() >= ENOUGH {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::Value;
 
-use super::Tally;
+use super::RunTally;
 use super::credentials::{Credential, Expected, State, Whose};
 use super::table::{DOCUMENTED, Needs, Reply, Route, UNDOCUMENTED};
 use super::world::{Words, World, filled};
@@ -37,7 +37,7 @@ struct Answer {
 }
 
 /// Every route of the document stands in the table, and the other way round.
-pub(super) async fn check_document(world: &World, tally: &mut Tally) -> Result<()> {
+pub(super) async fn check_document(world: &World, tally: &mut RunTally) -> Result<()> {
     let http = &world.credentials.named("none")?.client.http;
     let document = http.get(format!("https://{}/openapi.json", world.address)).send().await?.text().await?;
     let document: Value = serde_json::from_str(&document)?;
@@ -57,7 +57,7 @@ pub(super) async fn check_document(world: &World, tally: &mut Tally) -> Result<(
 }
 
 /// All routes with all credentials.
-pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
+pub(super) async fn run(world: &World, tally: &mut RunTally) -> Result<()> {
     let prepared = world.words().await?;
     for route in routes() {
         for credential in &world.credentials.all {
@@ -88,7 +88,7 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
 
 /// As browsers send it: a certificate alone speaks for no page, and a key that sets origins apart speaks for
 /// no page without an origin.
-async fn pages(world: &World, prepared: &Words, tally: &mut Tally) -> Result<()> {
+async fn pages(world: &World, prepared: &Words, tally: &mut RunTally) -> Result<()> {
     for route in routes().filter(|route| route.needs != Needs::Nothing) {
         // For all other credentials the server treats calls of pages and of programs alike.
         for credential in world
@@ -129,7 +129,7 @@ async fn cell(
     place: Place,
     expected: Expected,
     prepared: &Words,
-    tally: &mut Tally,
+    tally: &mut RunTally,
 ) -> Result<()> {
     let is_done = matches!(expected, Expected::Done(_)) && route.needs != Needs::Nothing;
     let made = if is_done { Some(world.words().await?) } else { None };

@@ -38,12 +38,12 @@ pub(crate) struct Args {
 
 /// The number of cells, and the wrong ones.
 #[derive(Debug, Default)]
-struct Tally {
+struct RunTally {
     cells: u64,
     wrong: Vec<String>,
 }
 
-impl Tally {
+impl RunTally {
     /// Counts a cell, and notes the complaint about it.
     fn judge(&mut self, wrong: Option<String>) {
         self.cells += 1;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let tally = runtime.block_on(async {
         let world = World::begin().await?;
-        let mut tally = Tally::default();
+        let mut tally = RunTally::default();
         http::check_document(&world, &mut tally).await?;
         frames::check_document(&root, &mut tally)?;
         http::run(&world, &mut tally).await?;

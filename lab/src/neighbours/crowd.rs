@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 /// The number of refusals by each bound, and the number of calls without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Tally {
+pub(super) struct RunTally {
     pub(super) done: u64,
     pub(super) rate: u64,
     pub(super) connections: u64,
@@ -46,7 +46,7 @@ pub(super) struct Tally {
     pub(super) frames: u64,
 }
 
-impl Tally {
+impl RunTally {
     /// The limits that refused the tenant, each with its count.
     pub(super) fn refusals(&self) -> [(&'static str, u64); 7] {
         [
@@ -114,7 +114,7 @@ struct Crowd {
     address: SocketAddr,
     key: Rc<str>,
     tenant: Rc<str>,
-    tally: Rc<RefCell<Tally>>,
+    tally: Rc<RefCell<RunTally>>,
     over: Rc<Cell<bool>>,
 }
 
@@ -163,7 +163,7 @@ async fn crowd(args: &Args) -> Result<()> {
 }
 
 impl Crowd {
-    fn count(&self, change: impl FnOnce(&mut Tally)) {
+    fn count(&self, change: impl FnOnce(&mut RunTally)) {
         change(&mut self.tally.borrow_mut());
     }
 

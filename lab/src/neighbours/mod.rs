@@ -20,15 +20,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use lockhouse_server::auth::NewKey;
+use proofs::evidence;
 use traces::Kind;
 use xtask::workspace::tree;
 
-use self::crowd::Tally;
+use self::crowd::RunTally;
 use self::large_end::LargeEnd;
 use self::story::{Length, Stage};
 use self::transcript::Transcript;
 use crate::Verdict;
-use crate::evidence;
 use crate::serving::{self, Crowd, ServerProcess};
 
 /// Put a tenant that is at all of its limits beside another one, and see whether that one is told anything
@@ -150,7 +150,7 @@ struct Compared {
     alone: Vec<Duration>,
     beside: Vec<Duration>,
     /// The neighbour's refusals meanwhile.
-    neighbour: Tally,
+    neighbour: RunTally,
     /// The length of that time.
     meanwhile: Duration,
     large_end: LargeEnd,
@@ -278,7 +278,7 @@ struct Played {
     /// The times of the pairs.
     times: Vec<Duration>,
     /// The neighbour's refusals meanwhile, if there was one, and the duration.
-    beside: Option<(Tally, Duration)>,
+    beside: Option<(RunTally, Duration)>,
 }
 
 /// Where servers are started.
@@ -368,7 +368,12 @@ impl<'a> Place<'a> {
     }
 
     /// The neighbour, once it is at its limits.
-    fn neighbour(&self, server: &ServerProcess, tenant: usize, seed: u64) -> Result<(Crowd<Tally>, Tally)> {
+    fn neighbour(
+        &self,
+        server: &ServerProcess,
+        tenant: usize,
+        seed: u64,
+    ) -> Result<(Crowd<RunTally>, RunTally)> {
         let mut crowd = Crowd::start([
             "neighbours-crowd".to_owned(),
             format!("--address={}", server.address),
@@ -378,7 +383,7 @@ impl<'a> Place<'a> {
         ])?;
         let start = Instant::now();
         loop {
-            let tally: Tally = crowd.ask()?;
+            let tally: RunTally = crowd.ask()?;
             if tally.is_at_its_limits() {
                 return Ok((crowd, tally));
             }
@@ -416,7 +421,7 @@ mod tests {
 
     fn compared(beside_us: u64) -> Compared {
         let times = |us: u64| vec![Duration::from_micros(us); 200];
-        let neighbour = Tally {
+        let neighbour = RunTally {
             done: 1,
             rate: 100,
             connections: 9,

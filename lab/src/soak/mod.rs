@@ -16,13 +16,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use proofs::evidence;
 use xtask::workspace::tree;
 
 use crate::Verdict;
-use crate::evidence;
 use crate::serving::{self, Crowd, ServerProcess};
 use measure::Sample;
-use tally::Tally;
+use tally::RunTally;
 
 /// Keep a crowd of connections busy, and see whether the server gives back all that it took for them
 ///
@@ -127,7 +127,7 @@ struct Soaked {
     left: isize,
     /// Connections at the two measurements.
     present: [usize; 2],
-    tally: Tally,
+    tally: RunTally,
 }
 
 impl Soaked {
@@ -153,7 +153,7 @@ impl Soaked {
     }
 
     fn summary(&self) -> String {
-        let Tally { visits, granted, refused, given_up, cut, resumed, .. } = &self.tally;
+        let RunTally { visits, granted, refused, given_up, cut, resumed, .. } = &self.tally;
         format!(
             "{} MiB before all came, {} MiB with {} connections, {} MiB at the end with {}; \
              {visits} visits, {granted} locks, {refused} refused, {given_up} given up, {cut} cut off, {resumed} resumed",
@@ -213,7 +213,7 @@ fn descriptors_left(server: &ServerProcess, before: usize) -> Result<isize> {
     }
 }
 
-fn start_crowd(args: &Args, server: &ServerProcess) -> Result<Crowd<Tally>> {
+fn start_crowd(args: &Args, server: &ServerProcess) -> Result<Crowd<RunTally>> {
     let per_second = (args.connections as usize).div_ceil(COMING_S).max(LEAST_PER_SECOND);
     Crowd::start([
         "soak-crowd".to_owned(),
@@ -230,7 +230,7 @@ mod tests {
 
     fn soaked() -> Soaked {
         let sample = |rss_kib| Sample { rss_kib, descriptors: 1010 };
-        let tally = Tally { visits: 3000, granted: 10_000, cut: 100, resumed: 100, ..Tally::default() };
+        let tally = RunTally { visits: 3000, granted: 10_000, cut: 100, resumed: 100, ..RunTally::default() };
         Soaked {
             empty: Sample { rss_kib: 10_000, descriptors: 10 },
             before: sample(100_000),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Counts of actions and of errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Tally {
+pub(super) struct RunTally {
     /// Connections that are open.
     pub(super) present: usize,
     /// Visitors that have been there at least once.
@@ -26,7 +26,7 @@ pub(super) struct Tally {
 
 /// The state that the visitors of one process share.
 pub(super) struct Shared {
-    tally: RefCell<Tally>,
+    tally: RefCell<RunTally>,
     seen: RefCell<Vec<bool>>,
     over: Cell<bool>,
 }
@@ -46,7 +46,7 @@ impl Shared {
         })
     }
 
-    pub(super) fn add(&self, change: impl FnOnce(&mut Tally)) {
+    pub(super) fn add(&self, change: impl FnOnce(&mut RunTally)) {
         change(&mut self.tally.borrow_mut());
     }
 
@@ -77,7 +77,7 @@ impl Shared {
         self.over.get()
     }
 
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> RunTally {
         self.tally.borrow().clone()
     }
 }

@@ -110,6 +110,10 @@ fn judge_report(report: &Path) -> Result<Option<Judgement>> {
 #[derive(Debug, Default)]
 pub(crate) struct Programs(Vec<String>);
 
+/// A program that depends on nearly all packages. Selected beside the tests, it gives dependencies the
+/// features that they have in the whole project, so that they are not built again.
+const FEATURES: &str = "lab";
+
 impl Programs {
     /// The programs that have a test of the ring, listed by those of the project itself, which are built.
     /// Linking all others again for each bug would take longer than everything else.
@@ -133,13 +137,26 @@ impl Programs {
         };
         let suites = list["rust-suites"].as_object();
         let wanted = suites.into_iter().flat_map(serde_json::Map::values).filter(is_wanted);
-        let options = wanted.map(|suite| match (suite["kind"].as_str(), suite["binary-name"].as_str()) {
-            (Some("test"), Some(name)) => Some(vec!["--test".to_owned(), name.to_owned()]),
-            (Some("lib"), _) => Some(vec!["--lib".to_owned()]),
-            // All other packages with tests are found by building everything.
-            _ => None,
+        let options = wanted.map(|suite| {
+            let mut options = vec!["--package".to_owned(), suite["package-name"].as_str()?.to_owned()];
+            match suite["kind"].as_str()? {
+                "test" => options.extend(["--test".to_owned(), suite["binary-name"].as_str()?.to_owned()]),
+                "lib" => options.push("--lib".to_owned()),
+                // All other programs with tests are found by building everything.
+                _ => return None,
+            }
+            Some(options)
         });
         Programs(options.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
+    }
+
+    /// The options of cargo that select them.
+    fn options(&self) -> Vec<&str> {
+        if self.0.is_empty() {
+            return WHOLE.to_vec();
+        }
+        let packages = ["--all-features", "--package", FEATURES];
+        packages.into_iter().chain(self.0.iter().map(String::as_str)).collect()
     }
 }
 
@@ -173,10 +190,10 @@ const PROGRAM: &str = "lockhouse-program";
 fn packages(ring: &str) -> Option<&'static [&'static str]> {
     match ring {
         "core" => Some(&["lockhouse-core"]),
-        "store" => Some(&["lockhouse-store"]),
-        "library" => Some(&["lockhouse"]),
+        "store" => Some(&["lockhouse-store", "store-tests"]),
+        "library" => Some(&["lockhouse", "library-tests"]),
         "wire" => Some(&["lockhouse-wire"]),
-        "server" => Some(&["lockhouse-server", "lockhouse-cli", PROGRAM]),
+        "server" => Some(&["lockhouse-server", "lockhouse-cli", "client-tests", PROGRAM]),
         "fuzz" => Some(&["fuzz-targets"]),
         _ => None,
     }
@@ -221,10 +238,10 @@ fn tests(copy: &Copy, packages: &[&str], filter: &str, only: &Programs) -> Plan 
         // 101: tests failed.
         return Plan { builds, run, verdict: Verdict::ExitCode(101) };
     }
-    build.args(copy.profile().0).args(WHOLE).args(&only.0);
+    build.args(copy.profile().0).args(only.options());
     builds.push(build);
     let mut run = cargo(&["nextest", "run", "--profile", "mutants"]);
-    run.args(copy.profile().1).args(WHOLE).args(&only.0).args(["-E", &filterset(packages, filter)]);
+    run.args(copy.profile().1).args(only.options()).args(["-E", &filterset(packages, filter)]);
     run.env_remove("LOCKHOUSE_BIN");
     // 100: tests failed; 4: none ran; 101 and others: something else went wrong.
     Plan { builds, run, verdict: Verdict::ExitCode(100) }

@@ -27,7 +27,9 @@ struct Subject {
     folder: &'static str,
     /// Only the module of this name, wherever it lies in the folder.
     only: Option<&'static str>,
-    /// The programs of tests of the package that are built.
+    /// The packages whose tests judge the changes.
+    test_packages: &'static [&'static str],
+    /// The programs of their tests that are built.
     programs: &'static [&'static str],
     /// Which of their tests run, as the programs take it. Tests of cost are left out: their result depends on
     /// the machine.
@@ -39,6 +41,7 @@ const SUBJECTS: [Subject; 2] = [
         package: "lockhouse-core",
         folder: "crates/core/src",
         only: None,
+        test_packages: &["lockhouse-core"],
         programs: &["--lib", "--test=core", "--test=memory"],
         tests: &["--skip", "cost::", "--skip", "parts::"],
     },
@@ -46,6 +49,7 @@ const SUBJECTS: [Subject; 2] = [
         package: "lockhouse",
         folder: "crates/lockhouse/src/engine",
         only: Some("outbox"),
+        test_packages: &["lockhouse", "library-tests"],
         programs: &["--lib", "--test=library"],
         tests: &["engine::", "durability::", "recovery::"],
     },

@@ -67,14 +67,13 @@ pub(super) fn run(copy: &Copy, shard: &Shard<'_>, limit: Duration) -> Result<Opt
     _ = fs::remove_file(&log);
     _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
-    let package = shard.subject.package;
-    let mut run = cargo_mutants(copy, package);
+    let mut run = cargo_mutants(copy, shard.subject.package);
     run.args(["--in-place", "--no-times", "--colors=never", "--profile=mutants", "--all-features"]);
     run.arg("--output").arg(&folder).args(["--file", &shard.file]);
     // The tool counts from 0.
     let (part, parts) = shard.part.split_once('/').context("a part is one of some")?;
     run.arg(format!("--shard={}/{parts}", part.parse::<usize>()?.saturating_sub(1)));
-    run.args(["--test-package", package]);
+    run.args(shard.subject.test_packages.iter().map(|package| format!("--test-package={package}")));
     if shell::exists("cargo-nextest") {
         run.arg("--test-tool=nextest");
     }

@@ -260,8 +260,8 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
 pub(crate) fn node_tests(report: &Path, files: Vec<PathBuf>) -> Command {
     let _ = fs::remove_file(report);
     let mut node = Command::new("node");
-    // Most files wait for leases and browsers most of the time.
-    node.args(["--test", "--test-concurrency=2"]).args([
+    // Most files wait for leases and browsers most of the time. A test that hangs is ended and has failed.
+    node.args(["--test", "--test-concurrency=2", "--test-timeout=300000"]).args([
         "--test-reporter=spec",
         "--test-reporter-destination=stdout",
         "--test-reporter=junit",

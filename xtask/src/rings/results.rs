@@ -148,13 +148,13 @@ pub(crate) fn read_harness(
 pub(crate) fn suite_of_package(binary: &str) -> Option<String> {
     let suite = match binary.split("::").next()? {
         "lockhouse-core" => "core",
-        "lockhouse-store" => "store",
-        "lockhouse" => "library",
+        "lockhouse-store" | "store-tests" => "store",
+        "lockhouse" | "library-tests" => "library",
         "lockhouse-wire" => "wire",
         // The command line, and the program around both, are tested with the server.
-        "lockhouse-server" | "lockhouse-cli" | "lockhouse-program" => "server",
+        "lockhouse-server" | "lockhouse-cli" | "lockhouse-program" | "client-tests" => "server",
         "xtask" => "xtask",
-        "lab" => "lab",
+        "lab" | "proofs" => "lab",
         "fuzz-targets" => "fuzz",
         "customers" | "seats" => "examples",
         _ => return None,

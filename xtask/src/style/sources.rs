@@ -65,7 +65,7 @@ pub fn sources(root: &Path) -> Result<Vec<SourceFile>> {
 pub fn crate_folders(sources: &[SourceFile]) -> Vec<&str> {
     let folders = sources.iter().filter_map(|source| source.name.strip_suffix("/Cargo.toml"));
     let is_judged = |folder: &&str| {
-        matches!(*folder, "lab" | "xtask")
+        matches!(*folder, "lab" | "lab/proofs" | "xtask")
             || folder.strip_prefix("crates/").is_some_and(|name| !name.contains('/'))
     };
     folders.filter(is_judged).collect()

@@ -15,7 +15,7 @@ use rustix::process::{Signal, kill_process};
 
 use self::support::{
     at_a_terminal, bare, code, holder, list, lockhouse, path_with_lockhouse, pid_of_run, read_line, signal,
-    stderr, stdout, until_childless, until_pending,
+    stderr, stdout, until_childless, until_more_is_unread, until_pending,
 };
 use crate::process::ServerProcess;
 
@@ -319,8 +319,11 @@ fn a_loss_that_comes_with_the_grant_keeps_the_command_from_being_begun() {
         signal(&late, Signal::STOP);
         drop(held.stdin.take());
         held.wait().unwrap();
+        let grant = until_more_is_unread(&late, 0);
         let thief = lockhouse(&server, &["run", "n", "--steal", "--", "true"]).output().unwrap();
         assert_eq!(code(&thief), 0);
+        // The thief's grant and the notice of the loss travel apart.
+        until_more_is_unread(&late, grant);
         signal(&late, Signal::CONT);
         let output = late.wait_with_output().unwrap();
         assert_eq!((code(&output), stdout(&output)), (76, ""));

@@ -120,3 +120,28 @@ pub(crate) fn until_childless(parent: &Child) {
         std::thread::yield_now();
     }
 }
+
+/// Looks until the sockets of the process have more bytes for it to read than that; returns the count.
+pub(crate) fn until_more_is_unread(process: &Child, than: u64) -> u64 {
+    let folder = format!("/proc/{}", process.id());
+    let links = std::fs::read_dir(format!("{folder}/fd")).unwrap();
+    let links = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
+    let sockets: Vec<String> = links
+        .filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let unread = || {
+        let table = std::fs::read_to_string(format!("{folder}/net/tcp")).unwrap();
+        let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let own = rows.filter(|row| sockets.iter().any(|socket| row[9] == socket));
+        own.map(|row| u64::from_str_radix(row[4].split_once(':').unwrap().1, 16).unwrap()).sum::<u64>()
+    };
+    let begin = Instant::now();
+    loop {
+        let count = unread();
+        if count > than {
+            return count;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "no more than {than} bytes came");
+        std::thread::yield_now();
+    }
+}

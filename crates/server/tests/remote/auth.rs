@@ -122,7 +122,7 @@ async fn a_client_that_hears_nothing_counts_on_no_lock_beyond_the_end_of_its_cre
 
 #[tokio::test]
 async fn the_holder_of_a_broken_lock_learns_the_reason_and_the_next_is_granted() {
-    let server = crate::remote::world::server(Config::default()).await;
+    let server = crate::remote::server(Config::default()).await;
     let connection = connect(format!("http://{server}")).await.unwrap();
     let (first, second) = (connection.agent("a").unwrap(), connection.agent("b").unwrap());
     let held = first.locks().request("n").await.unwrap();

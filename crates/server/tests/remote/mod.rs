@@ -1,27 +1,20 @@
-//! The remote client of the library against the real server.
+//! The remote client of the library against a server with keys or rates, which the test looks into.
 
 mod auth;
-mod bounds;
-mod cancel;
-mod endpoints;
-mod faults;
-mod hostile;
-mod numbers;
-mod proxy;
 mod rates;
-mod reclaim;
-mod restart;
+#[allow(dead_code, reason = "the tests of the client use more of it")]
+#[path = "../../../lockhouse/tests/remote/scripted.rs"]
 mod scripted;
-mod world;
 
-mod with_a_connection_each {
-    crate::behaviour::behaviours!(crate::remote::world::ConnectionEach);
-}
+use std::net::SocketAddr;
 
-mod delivered_late_and_in_batches {
-    crate::behaviour::behaviours!(crate::remote::world::Late);
-}
+use lockhouse_server::{Config, bind, serve};
 
-mod over_one_connection {
-    crate::behaviour::behaviours!(crate::remote::world::OneConnection);
+/// A server in this process that ends with the test's runtime.
+async fn server(config: Config) -> SocketAddr {
+    log_listener::listen();
+    let listener = bind("127.0.0.1:0", &config.authority).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(serve(listener, config, std::future::pending()));
+    address
 }

@@ -6,7 +6,7 @@ use lockhouse::remote::connect;
 use lockhouse::{ClaimError, StoreError};
 use lockhouse_server::{Config, LimitSettings};
 
-use crate::remote::world::server;
+use crate::remote::server;
 
 const RATE: u32 = 5;
 const TTL: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use super::story::{Fact, Source};
 
 /// The promise that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A thing that was acknowledged is gone, or one whose end was acknowledged is back.
     Lost,
     /// Two things that exclude each other were held at once.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Self::Lost => "lost",
             Self::Overlap => "overlap",
@@ -33,10 +33,10 @@ impl Kind {
 
 /// A breach.
 #[derive(Clone, Debug)]
-pub(crate) struct Breach {
-    pub(crate) kind: Kind,
+pub struct Breach {
+    pub kind: Kind,
     /// The breach in one sentence, then the events, one per line.
-    pub(crate) account: String,
+    pub account: String,
 }
 
 /// Reports the breaches of one history.

@@ -5,15 +5,10 @@ use std::time::Duration;
 
 use lockhouse::remote::{Connection, ConnectionState, connect};
 use lockhouse::{Loss, RequestError};
-use lockhouse_server::{Config, Lease};
 
 use crate::process::ServerProcess;
 use crate::remote::proxy::{Proxy, Way};
-use crate::remote::world::server;
-
-fn lease(length: Duration) -> Config {
-    Config { lease: Lease::new(length).unwrap(), ..Config::default() }
-}
+use crate::remote::world::LEASE;
 
 async fn until(connection: &Connection, wanted: ConnectionState) {
     connection.state().wait_for(|state| *state == wanted).await.unwrap();
@@ -21,7 +16,8 @@ async fn until(connection: &Connection, wanted: ConnectionState) {
 
 #[tokio::test]
 async fn a_connection_that_breaks_is_resumed_and_locks_outlive_it() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let proxy = Proxy::new(server).await;
     let far = connect(format!("http://{}", proxy.address)).await.unwrap();
     let near = connect(format!("http://{server}")).await.unwrap();
@@ -76,7 +72,8 @@ async fn take_turns(far: &Connection, near: &Connection) {
 }
 
 async fn cut_everywhere(way: Way, torn: bool) {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     for frames in 1.. {
         let proxy = Proxy::cutting_after(server, way, frames, torn).await;
         let Ok(far) = connect(format!("http://{}", proxy.address)).await else {
@@ -114,7 +111,8 @@ async fn a_cut_within_any_frame_to_the_client_changes_nothing() {
 
 #[tokio::test]
 async fn a_client_that_is_cut_off_knows_of_its_loss_before_the_next_is_granted_and_asks_anew_later() {
-    let server = server(lease(Duration::from_secs(2))).await;
+    let process = ServerProcess::start("2s");
+    let server = process.address();
     let proxy = Proxy::new(server).await;
     let far = connect(format!("http://{}", proxy.address)).await.unwrap();
     let near = connect(format!("http://{server}")).await.unwrap();
@@ -146,7 +144,8 @@ async fn a_client_that_is_cut_off_knows_of_its_loss_before_the_next_is_granted_a
 
 #[tokio::test]
 async fn a_client_whose_link_has_gone_silent_knows_of_its_loss_before_the_next_is_granted() {
-    let server = server(lease(Duration::from_secs(1))).await;
+    let process = ServerProcess::start("1s");
+    let server = process.address();
     let proxy = Proxy::new(server).await;
     let far = connect(format!("http://{}", proxy.address)).await.unwrap();
     let near = connect(format!("http://{server}")).await.unwrap();
@@ -217,7 +216,8 @@ fn the_end_of_its_runtime_ends_a_connection_and_nothing_waits_for_it() {
 
 #[tokio::test]
 async fn closing_a_connection_frees_its_locks_at_once() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let [a, b] = [connect(format!("http://{server}")), connect(format!("http://{server}"))];
     let (a, b) = (a.await.unwrap(), b.await.unwrap());
     let (holder, waiter) = (a.agent("holder").unwrap(), b.agent("waiter").unwrap());
@@ -233,7 +233,8 @@ async fn closing_a_connection_frees_its_locks_at_once() {
 
 #[tokio::test]
 async fn closing_a_connection_whose_link_is_down_frees_its_locks_at_once() {
-    let server = server(lease(Duration::from_secs(600))).await;
+    let process = ServerProcess::start("10m");
+    let server = process.address();
     let proxy = Proxy::new(server).await;
     let far = connect(format!("http://{}", proxy.address)).await.unwrap();
     let near = connect(format!("http://{server}")).await.unwrap();
@@ -248,7 +249,8 @@ async fn closing_a_connection_whose_link_is_down_frees_its_locks_at_once() {
 
 #[tokio::test]
 async fn closing_a_connection_whose_link_breaks_at_that_moment_frees_its_locks_at_once() {
-    let server = server(lease(Duration::from_secs(600))).await;
+    let process = ServerProcess::start("10m");
+    let server = process.address();
     let proxy = Proxy::new(server).await;
     let far = connect(format!("http://{}", proxy.address)).await.unwrap();
     let near = connect(format!("http://{server}")).await.unwrap();
@@ -262,7 +264,8 @@ async fn closing_a_connection_whose_link_breaks_at_that_moment_frees_its_locks_a
 
 #[tokio::test]
 async fn dropping_the_last_handle_closes_the_connection() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let connection = connect(format!("http://{server}")).await.unwrap();
     let mut states = connection.state();
     let agent = connection.agent("a").unwrap();
@@ -277,7 +280,8 @@ async fn dropping_the_last_handle_closes_the_connection() {
 
 #[tokio::test]
 async fn what_the_server_would_refuse_for_its_size_is_refused_with_the_rule() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let connection = connect(format!("http://{server}")).await.unwrap();
     let agent = connection.agent("a").unwrap();
     let long = "n".repeat(4097);
@@ -297,7 +301,8 @@ async fn what_the_server_would_refuse_for_its_size_is_refused_with_the_rule() {
 async fn a_storm_of_short_cuts_finishes_its_work_and_gives_no_token_twice() {
     const CLIENTS: usize = 64;
     const PAIRS: usize = 100;
-    let server = server(lease(Duration::from_secs(10))).await;
+    let process = ServerProcess::start("10s");
+    let server = process.address();
     let proxy = Proxy::new(server).await;
     let cuts = tokio::spawn({
         let proxy = proxy.clone();

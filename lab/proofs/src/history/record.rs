@@ -4,18 +4,18 @@ use serde::Serialize;
 
 /// An event at a client or of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Event {
+pub struct Event {
     /// When: `CLOCK_MONOTONIC` in nanoseconds, which all processes of one machine share.
-    pub(crate) at: u64,
+    pub at: u64,
     /// The event itself.
     #[serde(flatten)]
-    pub(crate) what: What,
+    pub what: What,
 }
 
 /// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum What {
+pub enum What {
     /// A client asks. Written before the first byte is sent.
     Invoke {
         client: String,
@@ -66,7 +66,7 @@ pub(crate) enum What {
 /// The request of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum Invocation {
+pub enum Invocation {
     /// A web lock.
     Request {
         name: String,
@@ -116,7 +116,7 @@ pub(crate) enum Invocation {
 /// The end of an operation, as far as the client knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum Completion {
+pub enum Completion {
     /// The operation was executed.
     Ok {
         /// Whether the server promised that this survives it.
@@ -140,43 +140,43 @@ pub(crate) enum Completion {
 
 /// The data of a successful answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Gain {
+pub struct Gain {
     /// The fencing token: of a request, a lock, a claim, and of the claim that was made final.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) token: Option<u64>,
+    pub token: Option<u64>,
     /// The lock or claim was there already, and so was its token.
     #[serde(skip_serializing_if = "is_false")]
-    pub(crate) again: bool,
+    pub again: bool,
     /// The id of the new owner.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) owner: Option<String>,
+    pub owner: Option<String>,
     /// The id of the claim: a hash of its secret, never the secret.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) claim: Option<String>,
+    pub claim: Option<String>,
     /// The claimant to whom the name was assigned.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) claimant: Option<String>,
+    pub claimant: Option<String>,
     /// Whether there was something to end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) was: Option<bool>,
+    pub was: Option<bool>,
     /// The answer to a look.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) found: Option<Vec<Found>>,
+    pub found: Option<Vec<Found>>,
 }
 
 /// A thing that the server shows under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Found {
-    pub(crate) name: String,
+pub struct Found {
+    pub name: String,
     #[serde(flatten)]
-    pub(crate) thing: Thing,
-    pub(crate) token: u64,
+    pub thing: Thing,
+    pub token: u64,
 }
 
 /// The things that can be found under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub(crate) enum Thing {
+pub enum Thing {
     /// A web lock.
     Web { mode: Mode },
     /// An offline lock.
@@ -190,7 +190,7 @@ pub(crate) enum Thing {
 /// Whether others may hold, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Mode {
+pub enum Mode {
     Exclusive,
     Shared,
 }
@@ -198,7 +198,7 @@ pub(crate) enum Mode {
 /// Why something was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Reason {
+pub enum Reason {
     /// The name is held or waited for.
     Busy,
     /// Another claimant has the claim.
@@ -223,7 +223,7 @@ pub(crate) enum Reason {
 
 impl Invocation {
     /// The name that it is about; that of a release or a pass is that of its request.
-    pub(crate) fn name(&self) -> Option<&str> {
+    pub fn name(&self) -> Option<&str> {
         match self {
             Self::Request { name, .. }
             | Self::Lock { name, .. }
@@ -245,7 +245,7 @@ impl Invocation {
     }
 
     /// The owner that asks, if one does.
-    pub(crate) fn owner(&self) -> Option<&str> {
+    pub fn owner(&self) -> Option<&str> {
         match self {
             Self::Touch { owner }
             | Self::EndOwner { owner }

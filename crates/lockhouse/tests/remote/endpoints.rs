@@ -7,13 +7,12 @@ use futures_util::future::join_all;
 use lockhouse::remote::http::{Call, Unanswered};
 use lockhouse::remote::{Connect, ConnectError, Connection, ConnectionState, connect};
 use lockhouse::{LockGuard, NameBuf};
-use lockhouse_server::Config;
 use serde_json::json;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::process::ServerProcess;
 use crate::remote::scripted::Scripted;
-use crate::remote::world::server;
+use crate::remote::world::LEASE;
 
 /// So many clients that hardly ever all of them begin with the same URL.
 const CROWD: usize = 8;
@@ -71,7 +70,8 @@ async fn work(connection: &Connection, name: &str) {
 
 #[tokio::test]
 async fn a_client_uses_the_url_that_answers_whatever_is_at_the_others() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let (silent, deaf) = (silent(), Deaf::new().await);
     let connect = connect(url(unused())).or(url(silent.local_addr().unwrap())).or(url(server)).or(deaf.url());
     let clients = crowd(&connect).await;
@@ -81,7 +81,8 @@ async fn a_client_uses_the_url_that_answers_whatever_is_at_the_others() {
 
 #[tokio::test]
 async fn a_call_goes_to_the_next_url_where_nothing_was_sent() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let deaf = Deaf::new().await;
     let connect = connect(url(unused())).or(deaf.url()).or(url(server));
     let http = (0..CROWD).map(|_| connect.clone().http().unwrap());
@@ -91,7 +92,8 @@ async fn a_call_goes_to_the_next_url_where_nothing_was_sent() {
 
 #[tokio::test]
 async fn after_an_answer_that_was_lost_the_next_call_goes_to_the_next_url() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let losing = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let connect = connect(url(losing.local_addr().unwrap())).or(url(server));
     tokio::spawn(async move {

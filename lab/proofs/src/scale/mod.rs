@@ -39,7 +39,7 @@ A run fails if a client that comes back in time loses a lock, or if a lock is gr
 /// Run fleets in virtual time, and count what they ask of their database and how soon they recover
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
-pub(crate) struct Args {
+pub struct Args {
     /// How many nodes, one fleet after the other
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [3, 12, 48])]
     #[arg(value_parser = clap::value_parser!(u16).range(2..=200))]
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Verdict {
+pub fn run(args: &Args) -> Verdict {
     let started = Stopwatch::now();
     let mut fleets = Vec::new();
     for nodes in args.nodes.iter().copied().map(usize::from) {

@@ -27,7 +27,7 @@ use announced::Breach;
 
 /// The part of the small world that is explored.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// The whole space, until no new state is found
     #[arg(long, visible_alias = "complete")]
     full: bool,
@@ -97,7 +97,7 @@ struct Exploration {
     found: Option<Found>,
 }
 
-pub(crate) fn run(args: &Args) -> Verdict {
+pub fn run(args: &Args) -> Verdict {
     let depth = args.depth.unwrap_or(if args.full { MAX_DEPTH } else { 6 });
     let requests = args.requests;
     anyhow::ensure!((1..=MAX_DEPTH).contains(&depth), "--depth {depth}: from 1 to {MAX_DEPTH}");

@@ -21,7 +21,7 @@ use histogram::Histogram;
 
 /// How the core is compared with the specification.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// How many commands to compare
     #[arg(long, default_value_t = 1_000_000)]
     commands: usize,
@@ -43,7 +43,7 @@ struct Run {
     difference: Option<(Story, Difference)>,
 }
 
-pub(crate) fn run(args: &Args) -> Verdict {
+pub fn run(args: &Args) -> Verdict {
     let started = Stopwatch::now();
     let foreign = foreign();
     let run = silenced(|| explore(args, foreign));

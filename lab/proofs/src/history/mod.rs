@@ -18,7 +18,7 @@ mod overlaps;
 mod owners;
 mod pair;
 mod read;
-pub(crate) mod record;
+pub mod record;
 mod story;
 #[cfg(test)]
 mod tests;
@@ -38,7 +38,7 @@ use owners::OwnerLives;
 use pair::History;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// The history, as docs/histories.md describes it
     #[arg(value_name = "FILE")]
     history: PathBuf,
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Verdict {
+pub fn run(args: &Args) -> Verdict {
     let judgement = judge_file(&args.history)?;
     judgement.show();
     if let Some(path) = &args.json {
@@ -62,13 +62,13 @@ const SHOWN: usize = 50;
 
 /// The findings of the judge.
 #[derive(Debug)]
-pub(crate) struct Findings {
-    pub(crate) events: usize,
+pub struct Findings {
+    pub events: usize,
     /// The number of answers that were durable acknowledgements.
-    pub(crate) acknowledged: usize,
+    pub acknowledged: usize,
     /// The number of calls that present a token to the fence.
     passes: usize,
-    pub(crate) breaches: Vec<Breach>,
+    pub breaches: Vec<Breach>,
 }
 
 /// Judges a file.
@@ -76,7 +76,7 @@ pub(crate) struct Findings {
 /// # Errors
 ///
 /// The file cannot be read, is malformed, or proves too little.
-pub(crate) fn judge_file(path: &Path) -> anyhow::Result<Findings> {
+pub fn judge_file(path: &Path) -> anyhow::Result<Findings> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     judge(BufReader::with_capacity(1 << 20, file)).with_context(|| path.display().to_string())
 }
@@ -86,7 +86,7 @@ pub(crate) fn judge_file(path: &Path) -> anyhow::Result<Findings> {
 /// # Errors
 ///
 /// As for [`judge_file`].
-pub(crate) fn judge(lines: impl BufRead) -> anyhow::Result<Findings> {
+pub fn judge(lines: impl BufRead) -> anyhow::Result<Findings> {
     let history = History::read(lines)?;
     if history.acknowledged == 0 {
         bail!("proves nothing: none of the {} events is a durable acknowledgement", history.events);
@@ -154,12 +154,12 @@ fn refuse_too_little(history: &History) -> anyhow::Result<()> {
 }
 
 impl Findings {
-    pub(crate) fn count(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: Kind) -> usize {
         self.breaches.iter().filter(|breach| breach.kind == kind).count()
     }
 
     /// Prints the breaches in full.
-    pub(crate) fn show(&self) {
+    pub fn show(&self) {
         for breach in self.breaches.iter().take(SHOWN) {
             println!("{}\n", breach.account);
         }
@@ -169,12 +169,12 @@ impl Findings {
     }
 
     /// The whole result in one line.
-    pub(crate) fn total(&self) -> String {
+    pub fn total(&self) -> String {
         format!("{} events, {}", self.events, self.verdict())
     }
 
     /// The counts of acknowledged things and of breaches.
-    pub(crate) fn verdict(&self) -> String {
+    pub fn verdict(&self) -> String {
         let past_the_fence = match self.passes {
             0 => String::new(),
             _ => format!(" {} overlaps past the fence,", self.count(Kind::OverlapPastFence)),
@@ -190,7 +190,7 @@ impl Findings {
     }
 
     /// The counts of breaches, for a history whose clients pass a fence.
-    pub(crate) fn chaos(&self) -> String {
+    pub fn chaos(&self) -> String {
         format!(
             "{} lost, {} overlaps past the fence, {} overlaps among running clients, {} token regressions, {} double assignments",
             self.count(Kind::Lost),
@@ -202,7 +202,7 @@ impl Findings {
     }
 
     /// The same for programs.
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "events": self.events,
             "acknowledged": self.acknowledged,

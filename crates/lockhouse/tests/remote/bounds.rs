@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use lockhouse::remote::connect;
 use lockhouse::{ClaimError, Claims, House, LockError, LockType, OwnerError, Owners, Quota, RecordKind};
-use lockhouse_server::Config;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::remote::world::server;
+use crate::process::ServerProcess;
+use crate::remote::world::LEASE;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -136,7 +136,8 @@ async fn by_http(bucket: &str, bound: &Bound, value: u64) -> Option<Value> {
 async fn every_bound_is_the_same_in_process_in_the_remote_client_and_over_http() {
     let here = House::new().bucket("default");
     let here = (here.owners(), here.claims());
-    let base = format!("http://{}", server(Config::default()).await);
+    let server = ServerProcess::start(LEASE);
+    let base = server.url();
     let there = connect(&base).bucket("library").await.unwrap();
     let there = (there.owners(), there.claims());
     let bucket = format!("{base}/v1/buckets/http");

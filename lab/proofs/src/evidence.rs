@@ -9,7 +9,7 @@ use xtask::workspace::origin::RunOrigin;
 use xtask::workspace::tree;
 
 /// Writes the members of `result` as JSON, and those of its [`RunOrigin`] among them.
-pub(crate) fn write(path: &Path, mut result: Value) -> Result<()> {
+pub fn write(path: &Path, mut result: Value) -> Result<()> {
     let RunOrigin { commit, processor, kernel } = RunOrigin::of(&tree::root()?)?;
     for (key, value) in [("commit", commit), ("processor", processor), ("kernel", kernel)] {
         result[key] = value.into();

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use lockhouse::remote::{Connection, connect};
 use lockhouse::{Agent, LockGuard};
-use lockhouse_server::Config;
 
-use crate::remote::world::server;
+use crate::process::ServerProcess;
+use crate::remote::world::LEASE;
 
 /// Polls so often, each time when woken, then drops the future; its output if it had one by then.
 async fn dropped_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
@@ -48,7 +48,8 @@ async fn with_the_lock(agent: &Agent) -> usize {
 
 #[tokio::test]
 async fn a_task_dropped_at_any_await_leaves_nothing_behind() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let connection = connect(format!("http://{server}")).await.unwrap();
     let agent = connection.agent("a").unwrap();
     for polls in 0.. {
@@ -63,7 +64,8 @@ async fn a_task_dropped_at_any_await_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_release_that_is_not_awaited_to_its_end_releases_all_the_same() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let connection = connect(format!("http://{server}")).await.unwrap();
     let agent = connection.agent("a").unwrap();
     for polls in 0..2 {
@@ -75,7 +77,8 @@ async fn a_release_that_is_not_awaited_to_its_end_releases_all_the_same() {
 
 #[tokio::test]
 async fn crowds_that_give_up_around_the_instant_of_the_grant_leave_nothing_behind() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let mut connections = Vec::new();
     for _ in 0..3 {
         connections.push(connect(format!("http://{server}")).await.unwrap());
@@ -140,7 +143,8 @@ fn displace<F: Future>(guard: LockGuard, is_dropped: bool, future: F) {
 
 #[tokio::test]
 async fn a_waker_that_owns_a_guard_of_the_same_connection_may_be_displaced_at_any_wait() {
-    let server = server(Config::default()).await;
+    let process = ServerProcess::start(LEASE);
+    let server = process.address();
     let connection = connect(format!("http://{server}")).await.unwrap();
     let agent = connection.agent("a").unwrap();
     let held = agent.locks().request("n").await.unwrap();
@@ -162,7 +166,7 @@ async fn a_waker_that_owns_a_guard_of_the_same_connection_may_be_displaced_at_an
         drop(held);
         done.send((agent, connection)).unwrap();
     });
-    // The wait is on this thread, which is also the server's: nothing can be answered meanwhile.
+    // The wait is on this thread, which is also the connection's: nothing can be received meanwhile.
     let done = is_done.recv_timeout(Duration::from_secs(10));
     let (_agent, connection) = done.expect("a waker was dropped under a mutex that its guard needs");
     is_left_empty(&connection).await;

@@ -25,7 +25,7 @@ use paths::HotPath;
 /// The accepted counts are in tests/guard/counts.json, by version of the compiler. A path that takes 3 %
 /// more fails; with a compiler of which there are no counts, 30 % more.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     action: Option<Action>,
     /// Only this path
@@ -51,16 +51,16 @@ enum Action {
 
 /// The process whose instructions are counted
 #[derive(Debug, clap::Args)]
-pub(crate) struct PathArgs {
+pub struct PathArgs {
     path: HotPath,
     operations: usize,
 }
 
-pub(crate) fn run_path(args: &PathArgs) -> Verdict {
+pub fn run_path(args: &PathArgs) -> Verdict {
     args.path.run(args.operations).map(|()| true)
 }
 
-pub(crate) fn run(args: &Args) -> Verdict {
+pub fn run(args: &Args) -> Verdict {
     let root = tree::root()?;
     let program = Counted::new()?;
     let mut accepted = Accepted::read(&root)?;

@@ -1,37 +1,36 @@
-//! Servers for tests, and worlds of agents that are their clients.
+//! Worlds of agents that are clients of a server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockhouse::remote::{Connection, connect};
 use lockhouse::{Agent, BucketKey};
-use lockhouse_server::{Config, bind, serve};
 
 use crate::behaviour::World;
+use crate::process::ServerProcess;
 use crate::remote::proxy::Proxy;
+
+/// The lease of a server whose tests lose none.
+pub(crate) const LEASE: &str = "10s";
 
 /// How late: longer than the server takes for anything.
 const LATENESS: Duration = Duration::from_millis(5);
 
-/// A server in this process that ends with the test's runtime.
-pub(crate) async fn server(config: Config) -> SocketAddr {
-    log_listener::listen();
-    let listener = bind("127.0.0.1:0", &config.authority).await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, config, std::future::pending()));
-    address
-}
-
 /// Every agent is a client of its own.
-pub(crate) struct ConnectionEach(SocketAddr);
+pub(crate) struct ConnectionEach {
+    address: SocketAddr,
+    _server: ServerProcess,
+}
 
 impl World for ConnectionEach {
     async fn start() -> Self {
-        Self(server(Config::default()).await)
+        let server = ServerProcess::start(LEASE);
+        Self { address: server.address(), _server: server }
     }
 
     async fn agent(&self, key: &BucketKey, client_id: &str) -> Agent {
-        let connect = connect(format!("http://{}", self.0)).bucket(&key.bucket).partition(&key.partition);
+        let connect =
+            connect(format!("http://{}", self.address)).bucket(&key.bucket).partition(&key.partition);
         connect.await.unwrap().agent(client_id).unwrap()
     }
 }
@@ -41,8 +40,9 @@ pub(crate) struct Late(ConnectionEach);
 
 impl World for Late {
     async fn start() -> Self {
-        let server = server(Config::default()).await;
-        Self(ConnectionEach(Proxy::late(server, LATENESS).await.address))
+        let each = ConnectionEach::start().await;
+        let proxy = Proxy::late(each.address, LATENESS).await;
+        Self(ConnectionEach { address: proxy.address, ..each })
     }
 
     async fn agent(&self, key: &BucketKey, client_id: &str) -> Agent {
@@ -59,7 +59,7 @@ pub(crate) struct OneConnection {
 impl World for OneConnection {
     async fn start() -> Self {
         let each = ConnectionEach::start().await;
-        let shared = connect(format!("ws://{}", each.0)).await.unwrap();
+        let shared = connect(format!("ws://{}", each.address)).await.unwrap();
         Self { each, shared }
     }
 

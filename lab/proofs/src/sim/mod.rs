@@ -48,7 +48,7 @@ it; but tokens and epochs grow over all restores, and no bucket uses up more tok
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
-pub(crate) struct Args {
+pub struct Args {
     /// How many schedules to play
     #[arg(long, default_value_t = 10_000)]
     schedules: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Verdict {
+pub fn run(args: &Args) -> Verdict {
     let cast = if args.fleet { Cast::Fleet(args.plant) } else { Cast::Server };
     match args.only {
         Some(number) => run::only(args, cast, number),
