@@ -47,7 +47,8 @@ pub(crate) fn run() -> Verdict {
 fn gates(root: &Path) -> Vec<Gate> {
     // A debug build, whose assertions are checked.
     let tests = if shell::exists("cargo-nextest") { &["nextest", "run"][..] } else { &["test", "--quiet"] };
-    let packages = ["lockhouse-core", "lockhouse", "library-tests", "xtask", "lab", "proofs"].map(|package| ["-p", package]);
+    let packages = ["lockhouse-core", "lockhouse", "library-tests", "xtask", "lab", "proofs"]
+        .map(|package| ["-p", package]);
     let mut quick_tests = cargo(tests);
     quick_tests.args(packages.as_flattened()).env("RUST_BACKTRACE", "0");
     let mut gates = vec![Gate { name: "tests", command: quick_tests, demand: Demand::Little }];

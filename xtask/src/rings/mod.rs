@@ -37,7 +37,8 @@ pub(crate) struct Ring {
     work: fn(&Run<'_>) -> Result<Vec<TestRun>>,
 }
 
-/// Every ring that `cargo xtask test` runs. Of those that may begin, the first in this order does.
+/// Every ring that `cargo xtask test` runs. Of those that may begin, the first in this order does: the long
+/// ones stand before the short ones.
 pub(crate) const RINGS: &[Ring] = &[
     Ring {
         name: "dist",
@@ -52,6 +53,27 @@ pub(crate) const RINGS: &[Ring] = &[
         demand: Demand::Cores,
         usual_s: Some(180),
         work: lint,
+    },
+    Ring {
+        name: interleavings::NAME,
+        shows: "threads that meet in bucket, house and pipeline",
+        demand: Demand::Cores,
+        usual_s: None,
+        work: interleavings::ring,
+    },
+    Ring {
+        name: "mutants",
+        shows: "two planted bugs, chosen by the commit, are caught",
+        demand: Demand::Cores,
+        usual_s: None,
+        work: mutants,
+    },
+    Ring {
+        name: "sim",
+        shows: "schedules of faults over house, store and sessions, and over a fleet",
+        demand: Demand::Cores,
+        usual_s: Some(80),
+        work: sim,
     },
     Ring {
         name: "rust",
@@ -131,20 +153,6 @@ pub(crate) const RINGS: &[Ring] = &[
         work: matrix,
     },
     Ring {
-        name: interleavings::NAME,
-        shows: "threads that meet in bucket, house and pipeline",
-        demand: Demand::Cores,
-        usual_s: None,
-        work: interleavings::ring,
-    },
-    Ring {
-        name: "sim",
-        shows: "schedules of faults over house, store and sessions, and over a fleet",
-        demand: Demand::Cores,
-        usual_s: Some(80),
-        work: sim,
-    },
-    Ring {
         name: "soak",
         shows: "1000 connections that come and go for 20 s",
         demand: Demand::Little,
@@ -164,13 +172,6 @@ pub(crate) const RINGS: &[Ring] = &[
         demand: Demand::Machine,
         usual_s: Some(60),
         work: guard,
-    },
-    Ring {
-        name: "mutants",
-        shows: "two planted bugs, chosen by the commit, are caught",
-        demand: Demand::Cores,
-        usual_s: None,
-        work: mutants,
     },
     Ring {
         name: SECRETS,

@@ -13,7 +13,7 @@ use super::results::{RingResult, TestRun};
 use super::schedule::{self, Demand};
 use super::{Ring, server};
 use crate::workspace::cargo::BUILD;
-use crate::workspace::{setup, shell, tree};
+use crate::workspace::{scratch, setup, shell, tree};
 
 /// A limit ends what hangs; a slow machine, or one with other work on it, stays far below.
 pub(super) const HANG: u64 = 10;
@@ -46,6 +46,9 @@ impl<'a> Run<'a> {
             command.current_dir(self.root);
         }
         command.env(traces::FOLDER, tree::traces_folder(self.root)?);
+        if let Some(folder) = scratch::folder(self.root).filter(|folder| folder.is_dir()) {
+            command.env("TMPDIR", folder);
+        }
         let started = Instant::now();
         let run = if self.is_behind { shell::run_logged_behind } else { shell::run_logged };
         let end = run(command, &self.log, left)?;
@@ -63,7 +66,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Runs the chosen rings on the present tree, two at a time, and stores the results for `cargo xtask
+/// Runs the chosen rings on the present tree, several at a time, and stores the results for `cargo xtask
 /// requirements`.
 pub(crate) fn run(rings: Vec<&Ring>, root: &Path, stamp: &str) -> Vec<RingResult> {
     schedule::run(rings, |ring| ring.demand, |ring| run_one(ring, root, stamp))

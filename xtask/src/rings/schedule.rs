@@ -1,5 +1,7 @@
-//! The order of the rings of a run: two at a time, by what they need of the machine.
+//! The order of the rings of a run, and which of them run side by side: on a machine with two cores those
+//! that wait leave more than half of it to one that computes behind them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -15,8 +17,12 @@ pub(crate) enum Demand {
     Machine,
 }
 
-/// Runs `work` for each item, two at a time: beside one that computes one that waits, where there is one. The
-/// items that need the machine run last, one by one. Returns the results in the order of the items.
+/// The number of items that run at a time: two that wait and one that computes, or two that compute once none
+/// waits any more.
+const AT_A_TIME: usize = 3;
+
+/// Runs `work` for each item, [`AT_A_TIME`]. The items that need the machine run last, one by one. Returns
+/// the results in the order of the items.
 pub(crate) fn run<T: Send, R: Send>(
     items: Vec<T>,
     needs: impl Fn(&T) -> Demand,
@@ -34,21 +40,26 @@ pub(crate) fn run<T: Send, R: Send>(
                 continue;
             };
             drop(guard);
-            done.push((place, work(item)));
+            let result = catch_unwind(AssertUnwindSafe(|| work(item)));
             guard = queue.lock().unwrap_or_else(PoisonError::into_inner);
             guard.end(needs);
+            // Also after a panic, else the other workers would wait for ever.
             changed.notify_all();
+            match result {
+                Ok(result) => done.push((place, result)),
+                Err(panic) => {
+                    guard.waiting.clear();
+                    drop(guard);
+                    resume_unwind(panic);
+                }
+            }
         }
         done
     };
     let mut done = thread::scope(|scope| {
-        let other = scope.spawn(worker);
-        let mut done = worker();
-        match other.join() {
-            Ok(others) => done.extend(others),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-        done
+        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(worker)).collect();
+        let results = workers.into_iter().map(|worker| worker.join());
+        results.flat_map(|done| done.unwrap_or_else(|panic| resume_unwind(panic))).collect::<Vec<_>>()
     });
     done.sort_by_key(|(place, _)| *place);
     done.into_iter().map(|(_, result)| result).collect()
@@ -61,20 +72,28 @@ struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Takes the item that may start now. `None`: none may.
+    /// Takes the first item that may start now. `None`: none may.
     fn start(&mut self) -> Option<(usize, Demand, T)> {
-        let first =
-            |wanted: &dyn Fn(Demand) -> bool| self.waiting.iter().position(|(_, needs, _)| wanted(*needs));
-        let next = match self.running[..] {
-            [] => first(&|needs| needs != Demand::Machine).or_else(|| first(&|_| true)),
-            [Demand::Machine] => None,
-            [running] => first(&|needs| needs != Demand::Machine && needs != running)
-                .or_else(|| first(&|needs| needs == running)),
-            _ => None,
-        }?;
+        let next = self.waiting.iter().position(|(_, needs, _)| self.may_start(*needs))?;
         let next = self.waiting.remove(next);
         self.running.push(next.1);
         Some(next)
+    }
+
+    fn may_start(&self, needs: Demand) -> bool {
+        let running = |wanted| self.running.iter().filter(|needs| **needs == wanted).count();
+        let is_waiting = |wanted| self.waiting.iter().any(|(_, needs, _)| *needs == wanted);
+        match needs {
+            _ if running(Demand::Machine) > 0 => false,
+            Demand::Little => running(Demand::Little) + running(Demand::Cores).saturating_sub(1) < 2,
+            Demand::Cores if running(Demand::Little) > 0 || is_waiting(Demand::Little) => {
+                running(Demand::Cores) == 0
+            }
+            Demand::Cores => running(Demand::Cores) < 2,
+            Demand::Machine => {
+                self.running.is_empty() && !is_waiting(Demand::Little) && !is_waiting(Demand::Cores)
+            }
+        }
     }
 
     fn end(&mut self, ended: Demand) {
@@ -95,14 +114,18 @@ mod tests {
     }
 
     #[test]
-    fn beside_one_that_computes_runs_one_that_waits() {
+    fn behind_two_that_wait_runs_one_that_computes() {
         use Demand::{Cores, Little, Machine};
         assert_eq!(started(&[Machine, Cores, Little], &[]), Some(1));
         assert_eq!(started(&[Machine, Cores, Little], &[Cores]), Some(2));
         assert_eq!(started(&[Machine, Cores, Little], &[Little]), Some(1));
-        // Where there is none of the other kind, two of one kind run.
-        assert_eq!(started(&[Machine, Little, Little], &[Little]), Some(1));
-        assert_eq!(started(&[Little], &[Cores, Little]), None);
+        assert_eq!(started(&[Machine, Cores, Little], &[Cores, Little]), Some(2));
+        assert_eq!(started(&[Cores, Little], &[Little, Little]), Some(0));
+        assert_eq!(started(&[Cores, Little], &[Cores, Little, Little]), None);
+        // Two that compute run only where none waits.
+        assert_eq!(started(&[Cores], &[Cores]), Some(0));
+        assert_eq!(started(&[Cores], &[Cores, Little]), None);
+        assert_eq!(started(&[Cores], &[Cores, Cores]), None);
     }
 
     #[test]
@@ -124,11 +147,17 @@ mod tests {
                 running.clone()
             };
             let is_alone = beside.len() == 1;
-            assert!(is_alone || (beside.len() == 2 && beside.iter().all(|at| all[*at] != Demand::Machine)));
+            assert!(is_alone || (beside.len() <= 3 && beside.iter().all(|at| all[*at] != Demand::Machine)));
             running.lock().unwrap().retain(|other| *other != place);
             place
         };
         let places: Vec<usize> = (0..all.len()).collect();
         assert_eq!(run(places.clone(), |place| all[*place], work), places);
+    }
+    #[test]
+    fn a_panic_ends_the_run_instead_of_keeping_the_others_waiting() {
+        let items = vec![Demand::Little, Demand::Machine, Demand::Machine];
+        let run = || run(items, |needs| *needs, |_| panic!("a fault of the item"));
+        assert!(std::panic::catch_unwind(run).is_err());
     }
 }

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args as ClapArgs;
 
 use super::{Ring, run};
-use crate::workspace::tree;
+use crate::workspace::{scratch, tree};
 use crate::{Verdict, requirements, rings};
 
 #[derive(Debug, ClapArgs)]
@@ -30,7 +30,12 @@ pub(crate) fn run(args: &Args) -> Verdict {
     if args.only != [rings::SECRETS] {
         traces::begin(&tree::traces_folder(&root)?)?;
     }
-    for result in run::run(rings, &root, &stamp) {
+    scratch::begin(&root)?;
+    let results = run::run(rings, &root, &stamp);
+    if let Err(error) = scratch::end(&root) {
+        println!("   {error:#}");
+    }
+    for result in results {
         passed += result.passed();
         failed += result.failed();
         times.push(format!("{} {:.0}", result.ring, result.seconds));
@@ -48,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
             }
         }
     }
-    println!("── {:.0} s: {} (two at a time)", started.elapsed().as_secs_f64(), times.join(", "));
+    println!("── {:.0} s: {}", started.elapsed().as_secs_f64(), times.join(", "));
     println!("{passed} passed, {failed} failed");
     Ok(failed == 0)
 }

@@ -2,6 +2,7 @@
 
 pub mod cargo;
 pub mod origin;
+pub(crate) mod scratch;
 pub mod setup;
 pub mod shell;
 pub mod tree;

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group, setpriority_process, test_kill_process_group};
 
 /// The process groups that run now. None of them may outlive us.
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
@@ -58,9 +59,7 @@ pub fn end_children_with_us() -> Result<()> {
         if INTERRUPTS.get().is_some_and(|interrupts| interrupts.send(()).is_ok()) {
             return;
         }
-        for group in &*running() {
-            kill_group(*group);
-        }
+        end_groups(&running());
         std::process::exit(130);
     };
     ctrlc::set_handler(handler).context("cannot handle signals")
@@ -140,10 +139,10 @@ fn run_limited(command: &mut Command, limit: Duration, priority: Priority) -> Re
     end_group_with_us(child.id());
     if priority == Priority::Behind {
         // What it starts in turn inherits the niceness. The process may have ended by itself.
-        _ = rustix::process::setpriority_process(rustix::process::Pid::from_raw(child.id() as i32), BEHIND);
+        _ = setpriority_process(Pid::from_raw(child.id() as i32), BEHIND);
     }
     let status = wait_until(&mut child, Instant::now() + limit);
-    kill_group(child.id());
+    end_groups(&BTreeSet::from([child.id()]));
     group_has_ended(child.id());
     match status? {
         Some(status) => {
@@ -167,11 +166,20 @@ fn wait_until(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitSta
     Ok(None)
 }
 
-/// Kills the rest of a process group; usually nothing is left.
-fn kill_group(group: u32) {
-    let mut kill = Command::new("kill");
-    kill.args(["-KILL", "--", &format!("-{group}")]).stdout(Stdio::null()).stderr(Stdio::null());
-    let _ = kill.status();
+/// How long a process has to end what it has started in groups of its own, as our own commands do.
+const FOR_THEIR_END: Duration = Duration::from_secs(3);
+
+/// Ends the rest of process groups, by SIGTERM and then by SIGKILL; usually nothing is left.
+fn end_groups(groups: &BTreeSet<u32>) {
+    let groups: Vec<Pid> = groups.iter().filter_map(|group| Pid::from_raw(*group as i32)).collect();
+    // A group that is not there any more is no fault.
+    let signal = |signal| groups.iter().for_each(|group| _ = kill_process_group(*group, signal));
+    signal(Signal::TERM);
+    let deadline = Instant::now() + FOR_THEIR_END;
+    while Instant::now() < deadline && groups.iter().any(|group| test_kill_process_group(*group).is_ok()) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    signal(Signal::KILL);
 }
 
 fn quote(word: &str) -> String {
@@ -205,6 +213,25 @@ mod tests {
         let limit = Duration::from_millis(100);
         assert_eq!(sh("sleep 60 & wait", limit), End::TimedOut(limit));
         assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_program_past_its_limit_ends_what_it_started_in_groups_of_its_own() {
+        let name = |what: &str| std::env::temp_dir().join(format!("xtask-{what}-{}", std::process::id()));
+        let (script, pid) = (name("group.sh"), name("group.pid"));
+        let lines = "set -m\nsleep 300 &\ntrap 'kill $!; exit' TERM\necho $! > \"$1\"\nwait\n";
+        std::fs::write(&script, lines).unwrap();
+        let mut command = Command::new("sh");
+        let limit = Duration::from_secs(1);
+        let end = run_logged(command.arg(&script).arg(&pid), &name("group.log"), limit).unwrap();
+        assert_eq!(end, End::TimedOut(limit));
+        let sleeper = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+        // Its parent does not wait for it, so that its entry may take a moment to go.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while rustix::process::test_kill_process(Pid::from_raw(sleeper).unwrap()).is_ok() {
+            assert!(Instant::now() < deadline, "the sleeper goes on");
+            thread::yield_now();
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ struct Wanted {
 }
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/histories")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/histories")
 }
 
 fn wanted() -> BTreeMap<String, Wanted> {
