@@ -62,7 +62,7 @@ impl Server {
         ]);
         initdb.arg(folder.join("data"));
         done(initdb.current_dir(&folder));
-        Self::run(folder, account, settings, is_apart)
+        Self::run(folder, account, settings, is_apart, &[READY])
     }
 
     /// A standby of a running server: it follows until it is promoted.
@@ -85,12 +85,20 @@ impl Server {
             .args(["-U", "postgres", "-c", "fast", "-X", "stream", "-R", "-D"]);
         copy.arg(folder.join("data"));
         done(copy.current_dir(&folder));
-        Self::run(folder, account, settings, primary.is_apart)
+        // Else a primary that stops soon would not send it what was written last.
+        let follows = &[READY, "started streaming WAL from primary"];
+        Self::run(folder, account, settings, primary.is_apart, follows)
     }
 
-    fn run(folder: PathBuf, account: Option<&Account>, settings: &[&str], is_apart: bool) -> Self {
+    fn run(
+        folder: PathBuf,
+        account: Option<&Account>,
+        settings: &[&str],
+        is_apart: bool,
+        until: &[&str],
+    ) -> Self {
         let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let child = start(&folder, account, &settings, is_apart);
+        let child = start(&folder, account, &settings, is_apart, until);
         Self { folder, settings, is_apart, child }
     }
 
@@ -122,7 +130,8 @@ impl Server {
 
     /// Starts it again after a stop, on the files that are there by then.
     pub(crate) fn start_again(&mut self) {
-        self.child = start(&self.folder, Account::for_servers().as_ref(), &self.settings, self.is_apart);
+        self.child =
+            start(&self.folder, Account::for_servers().as_ref(), &self.settings, self.is_apart, &[READY]);
     }
 
     /// Copies the files of a server that is stopped.
@@ -166,8 +175,17 @@ impl Drop for Server {
     }
 }
 
-/// Starts a server on its files; returns once it takes connections.
-fn start(folder: &Path, account: Option<&Account>, settings: &[String], is_apart: bool) -> Child {
+/// What a server says once it takes connections.
+const READY: &str = "ready to accept";
+
+/// Starts a server on its files; returns once it has said all of that.
+fn start(
+    folder: &Path,
+    account: Option<&Account>,
+    settings: &[String],
+    is_apart: bool,
+    until: &[&str],
+) -> Child {
     let mut postgres = command("postgres", account);
     if is_apart {
         postgres.process_group(0);
@@ -179,7 +197,7 @@ fn start(folder: &Path, account: Option<&Account>, settings: &[String], is_apart
     // What it says is read to its end, so that it never blocks on that.
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut said = String::new();
-    while !said.contains("ready to accept") {
+    while !until.iter().all(|words| said.contains(words)) {
         match lines.next() {
             Some(line) => said += &(line.unwrap() + "\n"),
             None => panic!("postgres did not start: {said}"),

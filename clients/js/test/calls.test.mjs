@@ -239,7 +239,12 @@ describe('the timeout of a call', () => {
       // Without a pause of the server's the call is tried again until its end.
       if (code === 'quota_exceeded') {
         let attempts = 0;
-        for (let call; (call = await Promise.race([next(), ended])); attempts += 1) call.refuse(status, code);
+        for (;;) {
+          const call = await Promise.race([next(), ended]);
+          if (!call) break;
+          call.refuse(status, code);
+          attempts += 1;
+        }
         assert.ok(attempts > 0);
       }
       await assert.rejects(claimed, { name: 'OutcomeUnknownError', code: 'outcome_unknown' });

@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 /// What a ring needs of the machine, which decides what runs beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) fn run<T: Send, R: Send>(
     };
     let mut done = thread::scope(|scope| {
         let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(worker)).collect();
-        let results = workers.into_iter().map(|worker| worker.join());
+        let results = workers.into_iter().map(ScopedJoinHandle::join);
         results.flat_map(|done| done.unwrap_or_else(|panic| resume_unwind(panic))).collect::<Vec<_>>()
     });
     done.sort_by_key(|(place, _)| *place);
@@ -158,6 +158,6 @@ mod tests {
     fn a_panic_ends_the_run_instead_of_keeping_the_others_waiting() {
         let items = vec![Demand::Little, Demand::Machine, Demand::Machine];
         let run = || run(items, |needs| *needs, |_| panic!("a fault of the item"));
-        assert!(std::panic::catch_unwind(run).is_err());
+        assert!(catch_unwind(run).is_err());
     }
 }
