@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -62,6 +62,17 @@ impl Running {
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
         let usual = ["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--fresh"];
         Self::of(lockhouse(folder, &[&usual, arguments].concat()))
+    }
+
+    /// As [`of`](Self::of), of a server whose log is left to the caller.
+    pub(crate) fn with_unread_log(mut command: Command) -> (Self, ChildStderr) {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+        let address = first.trim().split_once("://").unwrap().1.parse().unwrap();
+        let (_, logs) = channel();
+        (Self { child, announced: vec![first.trim().to_owned()], logs, address }, stderr)
     }
 
     pub(crate) fn of(mut command: Command) -> Self {

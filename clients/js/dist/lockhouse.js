@@ -1407,7 +1407,7 @@ var Session = class {
     socket.onopen = () => this.#openSession(socket);
     socket.onmessage = (event) => this.#receive(event.data);
     socket.onerror = this.#dialer.erred;
-    socket.onclose = (event) => this.#closed(event.code);
+    socket.onclose = (event) => this.#closed(event);
     const patienceMs = this.#dialer.patienceMs(this.#urgentMs);
     this.#dialTimer = setQuietTimeout(() => this.#notAnswered(patienceMs), patienceMs);
   }
@@ -1576,14 +1576,14 @@ var Session = class {
     this.#unreported = 0;
     this.#socket?.send(acknowledging(body, this.#received));
   }
-  #closed(code) {
+  #closed({ code, reason = "" }) {
     const wasGreeted = this.#greeted;
     this.#hangUp();
     if (CLOSES_OF_DENIED.has(code) && !wasGreeted) {
       this.#denied(code);
       return;
     }
-    const why = this.#dialer.explained(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+    const why = this.#dialer.explained(code, reason, this.#lastFatal);
     this.#dialer.failed(why);
     if (code === CLOSE_LEASE_EXPIRED) this.#end("expired");
     else if (CLOSES_OF_DENIED.has(code)) this.#end("denied");
@@ -2212,11 +2212,21 @@ function textOf(body, member) {
   if (typeof value !== "string") throw unusable(member);
   return value;
 }
+function secretOf(body, member) {
+  const secret = textOf(body, member);
+  if (secret === "") throw unusable(member);
+  return secret;
+}
 function wordOf(body, member, words) {
   const value = body[member];
   const word = words.find((each) => each === value);
   if (word === void 0) throw unusable(member);
   return word;
+}
+function flagOf(body, member) {
+  const value = body[member];
+  if (typeof value !== "boolean") throw unusable(member);
+  return value;
 }
 function countOf(body, member) {
   const value = body[member];
@@ -2705,8 +2715,10 @@ var Caller = class {
       const key = await beforeAbort(this.#keys.now(), controller.signal);
       const headers = { Accept: "text/event-stream" };
       if (key !== void 0) headers["Lockhouse-Key"] = key;
-      const init = { method: "GET", headers, credentials: "omit", cache: "no-store" };
+      const init = { method: "GET", headers, ...ALWAYS };
       const response = await fetch(`${address}/${path}`, { ...init, signal: controller.signal });
+      const redirect = redirectOf(response, address);
+      if (redirect) throw redirect;
       if (!response.ok) {
         if (IS_AWAY.has(response.status)) this.#endpoints.failed(endpoint);
         const retryAfter = response.headers.get("retry-after");
@@ -2715,6 +2727,10 @@ var Caller = class {
         throw problem;
       }
       this.#keys.taken();
+      const content = response.headers.get("content-type") ?? "";
+      if (response.status !== 200 || !/^text\/event-stream\s*(;|$)/i.test(content)) {
+        throw notLockhouse(response.status, `status ${response.status} and no events`);
+      }
       stream.begin(response);
       return stream;
     } catch (cause) {
@@ -2747,14 +2763,14 @@ var Caller = class {
         const end = await this.#attempt(fetch, endpoint, call.path, init, endMs, cancel);
         const isRepeated = unknown !== void 0;
         if (!(end instanceof ProblemError))
-          return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
+          return { status: end.status, body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
         const isElsewhere = this.#endpoints.current !== endpoint && untried > 0;
         if (end instanceof UnreachableError && isElsewhere && performance.now() < endMs) {
           untried -= 1;
           continue;
         }
         untried = this.#endpoints.all.length - 1;
-        if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
+        if (isRepeated && call.doneBy?.includes(end.code)) return { status: 0, body: {}, sentAt, isRepeated };
         if (end instanceof OutcomeUnknownError) unknown = end;
         const isOver = unknown !== void 0 && call.again === "never";
         const pauseMs = isOver ? void 0 : this.#pauseBefore(end, backoff, unknown !== void 0);
@@ -2790,6 +2806,11 @@ var Caller = class {
         headers,
         signal: controller.signal
       });
+      const redirect = redirectOf(response, address);
+      if (redirect) {
+        this.#endpoints.failed(endpoint);
+        return redirect;
+      }
       body = await bodyOf(response);
     } catch (cause) {
       cancel.throwIfCancelled();
@@ -2810,7 +2831,7 @@ var Caller = class {
     }
     if (response.ok) {
       this.#keys.taken();
-      return { body, isReplayed: response.headers.get("idempotency-replayed") !== null };
+      return { status: response.status, body, isReplayed: response.headers.get("idempotency-replayed") !== null };
     }
     if (IS_AWAY.has(response.status)) this.#endpoints.failed(endpoint);
     const problem = problemError(response.status, body, response.headers.get("retry-after"), isQuestion);
@@ -2827,6 +2848,7 @@ var Caller = class {
     if (error instanceof OutcomeUnknownError && code !== "internal") {
       return (error.retryAfterMs ?? 0) + backoff.nextMs();
     }
+    if (code === NOT_LOCKHOUSE) return void 0;
     if (error instanceof UnreachableError && behind(error.cause).message === BAD_PORT) return void 0;
     if (error instanceof UnreachableError || code === "conflict_in_flight") return backoff.nextMs();
     if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
@@ -2888,6 +2910,36 @@ function ofChange(read) {
     throw new OutcomeUnknownError("outcome_unknown", 0, message, void 0, { cause });
   }
 }
+function ofQuestion(read) {
+  try {
+    return read();
+  } catch (cause) {
+    throw notLockhouse(200, cause.message, { cause });
+  }
+}
+var NOT_LOCKHOUSE = "not_lockhouse";
+function notLockhouse(status, why, options) {
+  const message = `The server does not answer as a lockhouse server: ${why}`;
+  return new UnreachableError(NOT_LOCKHOUSE, status, message, options);
+}
+function redirectOf({ status, type, headers }, address) {
+  const isRedirect = type === "opaqueredirect" || status >= 300 && status < 400;
+  if (!isRedirect) return void 0;
+  const where = shownUrl(headers.get("location"), address);
+  const message = `The lock server at ${new URL(address).origin} leads to ${where}; connect to that place instead`;
+  return new UnreachableError(NOT_LOCKHOUSE, status, message);
+}
+function shownUrl(location, base) {
+  if (location === null) return "another place, which the platform does not tell";
+  try {
+    const url = new URL(location, base);
+    url.username = "";
+    url.password = "";
+    return url.href;
+  } catch {
+    return "a place that is no URL";
+  }
+}
 var CONCLUSIVE = /* @__PURE__ */ new Set([
   "locked",
   "claimed",
@@ -2924,13 +2976,14 @@ function beforeAbort(value, signal) {
   });
   return Promise.race([value, aborted]);
 }
+var ALWAYS = { credentials: "omit", cache: "no-store", redirect: "manual" };
 function initOf({ method, secret, body, again }) {
   const headers = {};
   if (secret !== void 0) headers.Authorization = `Bearer ${toSecret("secret", secret)}`;
   if (again === "withKey") headers["Idempotency-Key"] = randomId();
-  if (body === void 0) return { method, headers, credentials: "omit", cache: "no-store" };
+  if (body === void 0) return { method, headers, ...ALWAYS };
   headers["Content-Type"] = "application/json";
-  return { method, headers, credentials: "omit", cache: "no-store", body: JSON.stringify(body) };
+  return { method, headers, ...ALWAYS, body: JSON.stringify(body) };
 }
 async function bodyOf(response) {
   const text2 = await response.text();
@@ -3032,7 +3085,10 @@ var Claims = class {
     const { body, rest } = proven(resource, token, options);
     const doneBy = ["claim_expired", "claim_lost"];
     const call = { method: "POST", path: "claims/release", body, again: "withKey", doneBy };
-    await this.#caller.call(call, rest);
+    const answer = await this.#caller.call(call, rest);
+    ofChange(() => {
+      if (answer.status !== 0 && !flagOf(answer.body, "released")) throw unusable("released");
+    });
   }
   /**
    * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until
@@ -3056,7 +3112,7 @@ var Claims = class {
     const checked = toOptions(options, CALL_OPTIONS);
     try {
       const { body } = await this.#caller.call({ method: "GET", path, again: "harmless" }, checked);
-      return readAssignment(body);
+      return ofQuestion(() => readAssignment(body));
     } catch (error) {
       if (error instanceof ProblemError && error.code === "not_found") return null;
       throw error;
@@ -3075,7 +3131,8 @@ var Claims = class {
     const only = fencingToken === void 0 ? "" : `&fencingToken=${fencingToken}`;
     const path = `assignments?resource=${name}${only}`;
     const again = fencingToken === void 0 ? "never" : "withKey";
-    await this.#caller.call({ method: "DELETE", path, again }, rest);
+    const answer = await this.#caller.call({ method: "DELETE", path, again }, rest);
+    ofChange(() => flagOf(answer.body, "unassigned"));
   }
 };
 var Claim = class {
@@ -3090,7 +3147,7 @@ var Claim = class {
     this.#claims = claims;
     this.#resource = textOf(body, "resource");
     this.#claimant = textOf(body, "claimant");
-    this.#token = textOf(body, "token");
+    this.#token = secretOf(body, "token");
     this.#fencingToken = tokenOf(body);
     this.#expiresAt = instantOf(body, "expiresAt");
   }
@@ -3161,29 +3218,32 @@ async function* readEvents(caller, options) {
   const { signal } = options;
   const backoff = new Backoff();
   let last = options.lastEventId;
+  let hasBegun = false;
   for (; ; ) {
     let pauseMs = 0;
     try {
       const stream = await caller.open(pathOf(options, last), SILENCE_MS, signal);
+      hasBegun = true;
       try {
         for await (const { id, type, data } of records(stream.chunks())) {
+          const event = eventOf(type, id, data);
           backoff.reset();
           if (id !== "") last = id;
-          const event = eventOf(type, id, data);
           if (event) yield event;
         }
       } finally {
         stream.close();
       }
     } catch (error) {
-      if (!(error instanceof ProblemError) || !isTemporary(error, caller)) throw error;
+      if (!(error instanceof ProblemError) || !isTemporary(error, caller, hasBegun)) throw error;
       pauseMs = error instanceof UnavailableError && error.retryAfterMs || 0;
     }
     await caller.pause(pauseMs + backoff.nextMs(), signal);
   }
 }
-function isTemporary(error, caller) {
+function isTemporary(error, caller, hasBegun) {
   const { code, status } = error;
+  if (code === NOT_LOCKHOUSE) return hasBegun;
   const isAway = error instanceof UnavailableError || error instanceof UnreachableError || status >= 502;
   return isAway || code === "quota_exceeded" || code === "unauthenticated" && caller.mayChangeKey;
 }
@@ -3227,12 +3287,19 @@ async function* records(chunks) {
   }
 }
 function partOf(data) {
-  const { entries, last } = JSON.parse(data);
+  const { entries, last } = parsed(data);
   return { entries: entries ?? [], isLast: last === true };
+}
+function parsed(data) {
+  return ofQuestion(() => {
+    const object = JSON.parse(data);
+    if (typeof object !== "object" || object === null) throw new TypeError("an event is no object");
+    return object;
+  });
 }
 function eventOf(type, id, data) {
   if (data === "") return void 0;
-  const raw = JSON.parse(data);
+  const raw = parsed(data);
   if (type === "gap") return { type };
   if (type === "state") return { type, id, entries: (raw.entries ?? []).map(entryOf) };
   if (!TYPES.has(type)) return void 0;
@@ -3543,8 +3610,12 @@ var Owner = class {
     const locks = toTargets2("locks", targets);
     const { metadata, ...rest } = toOptions(options, LOCK);
     const body = { owner: this.id, locks, metadata };
-    const answer = await this.#call({ method: "POST", path: "locks", body, again: "withKey" }, rest);
-    return ofChange(() => listOf(answer.body, "locks").map(readGrant));
+    return this.#call({ method: "POST", path: "locks", body, again: "withKey" }, rest, (answer) => {
+      const grants = listOf(answer.body, "locks").map(readGrant);
+      const areThose = grants.length === locks.length && grants.every(({ kind, id }, i) => kind === locks[i]?.kind && id === locks[i]?.id);
+      if (!areThose) throw unusable("locks");
+      return grants;
+    });
   }
   /**
    * Releases these locks, at most 1000; what is not held, or not by this grant, is passed over. Resolves to
@@ -3561,8 +3632,10 @@ var Owner = class {
     if (locks.length === 0 && holding === void 0) return 0;
     const body = { owner: this.id, locks, holding };
     const again = locks.every(({ fencingToken }) => fencingToken !== void 0) ? "withKey" : "never";
-    const answer = await this.#call({ method: "POST", path: "locks/release", body, again }, rest);
-    return answer.isRepeated ? locks.length : ofChange(() => countOf(answer.body, "released"));
+    return this.#call({ method: "POST", path: "locks/release", body, again }, rest, (answer) => {
+      const released = countOf(answer.body, "released");
+      return answer.isRepeated ? locks.length : released;
+    });
   }
   /**
    * Releases all locks of the owner but those that are spared. Resolves to how many were released. Rejects as
@@ -3572,14 +3645,13 @@ var Owner = class {
     const { sparing, holding, ...rest } = toOptions(options, RELEASE_ALL);
     const isAll = sparing === void 0 || sparing.length === 0;
     const body = { owner: this.id, all: true, sparing: isAll ? void 0 : sparing, holding };
-    const answer = await this.#call({ method: "POST", path: "locks/release", body, again: "never" }, rest);
-    return ofChange(() => countOf(answer.body, "released"));
+    const call = { method: "POST", path: "locks/release", body, again: "never" };
+    return this.#call(call, rest, (answer) => countOf(answer.body, "released"));
   }
   /** The locks that the owner holds now. */
   async locks(options = {}) {
     const call = { method: "GET", path: this.#path, again: "harmless" };
-    const answer = await this.#call(call, toOptions(options, CALL_OPTIONS));
-    return listOf(answer.body, "locks").map(readLock);
+    return this.#call(call, toOptions(options, CALL_OPTIONS), ({ body }) => listOf(body, "locks").map(readLock));
   }
   /**
    * Notifies the server now that this owner lives on. Heartbeats do so by themselves unless they were
@@ -3587,7 +3659,7 @@ var Owner = class {
    */
   async heartbeat(options = {}) {
     const call = { method: "POST", path: `${this.#path}/heartbeat`, again: "harmless" };
-    await this.#call(call, toOptions(options, CALL_OPTIONS));
+    await this.#call(call, toOptions(options, CALL_OPTIONS), (answer) => instantOf(answer.body, "expiresAt"));
   }
   /**
    * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be
@@ -3600,7 +3672,10 @@ var Owner = class {
     this.#stop(new UnknownOwnerError("unknown_owner", 0, "The owner was ended."));
     try {
       const call = { method: "DELETE", path: this.#path, secret: this.secret, again: "harmless" };
-      await this.#caller.call(call, checked);
+      const answer = await this.#caller.call(call, checked);
+      ofChange(() => {
+        if (answer.status !== 204) throw unusable("the end of the owner");
+      });
     } catch (error) {
       if (!(error instanceof UnknownOwnerError)) throw error;
     }
@@ -3608,13 +3683,19 @@ var Owner = class {
   get #path() {
     return `owners/${encodeURIComponent(this.id)}`;
   }
-  async #call(call, options) {
+  /** Makes a call, and reads its answer: one that is not as promised has renewed nothing. */
+  async #call(call, options, read) {
     if (this.#isOver()) throw this.#why;
     try {
       const answer = await this.#caller.call({ ...call, secret: this.secret }, options);
-      ofChange(() => this.#renewed(answer));
+      const reading = call.method === "GET" ? ofQuestion : ofChange;
+      const result = reading(() => {
+        const result2 = read(answer);
+        this.#renewed(answer);
+        return result2;
+      });
       if (this.#isOver()) throw this.#why;
-      return answer;
+      return result;
     } catch (error) {
       if (error instanceof UnknownOwnerError) this.#lose(error);
       throw error;
@@ -3725,7 +3806,7 @@ var Offline = class {
     const call = { method: "POST", path: "owners", body: { label, ttlMs, maxMs, metadata }, again: "withKey" };
     const { body, sentAt } = await this.#caller.call(call, rest);
     const facts = ofChange(() => {
-      const identity = { id: textOf(body, "owner"), secret: textOf(body, "ownerSecret") };
+      const identity = { id: textOf(body, "owner"), secret: secretOf(body, "ownerSecret") };
       return { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
     });
     return new Owner(this.#caller, facts, heartbeats);
@@ -3741,9 +3822,12 @@ var Offline = class {
     toSecret("secret", secret);
     const { heartbeats = true, ...rest } = toOptions(options, RESUME);
     const beat = { method: "POST", path: `${path}/heartbeat`, secret, again: "harmless" };
-    const { sentAt } = await this.#caller.call(beat, rest);
+    const { body: beaten, sentAt } = await this.#caller.call(beat, rest);
+    ofChange(() => instantOf(beaten, "expiresAt"));
     const { body } = await this.#caller.call({ method: "GET", path, secret, again: "harmless" }, rest);
-    const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
+    const facts = ofQuestion(() => {
+      return { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
+    });
     return new Owner(this.#caller, facts, heartbeats);
   }
   /**
@@ -3761,8 +3845,12 @@ var Offline = class {
       const query = cursor === void 0 ? filter : [...filter, `cursor=${encodeURIComponent(cursor)}`];
       const path = query.length === 0 ? "locks" : `locks?${query.join("&")}`;
       const { body } = await this.#caller.call({ method: "GET", path, again: "harmless" }, rest);
-      yield* listOf(body, "locks").map(readLock);
-      cursor = body.next == null ? void 0 : textOf(body, "next");
+      const page = ofQuestion(() => {
+        const next = body.next == null ? void 0 : textOf(body, "next");
+        return { locks: listOf(body, "locks").map(readLock), next };
+      });
+      yield* page.locks;
+      cursor = page.next;
     } while (cursor !== void 0);
   }
 };
@@ -3852,6 +3940,7 @@ var ConnectedBucket = class {
 
 // src/dialer.ts
 var FIRST_PATIENCE_MS = 2e3;
+var CLOSE_FULL = 1013;
 var LONGEST_NAMED_MS = 5e3;
 var Dialer = class {
   #endpoints;
@@ -3888,8 +3977,10 @@ var Dialer = class {
   erred = ({ message }) => {
     if (typeof message === "string") this.#error = message;
   };
-  /** The close of the latest connection, with its error. */
-  explained(close) {
+  /** The close of the latest connection, with its error. `fatal` is what the server has said before. */
+  explained(code, reason, fatal) {
+    const words = code === CLOSE_FULL ? `the server takes no more sessions now: ${reason}` : fatal;
+    const close = `close code ${code}${words && `, ${words}`}`;
     return this.#error === "" ? close : `${this.#error}, ${close}`;
   }
   /** The latest attempt is of no use, or its connection has broken: the next one goes elsewhere. */

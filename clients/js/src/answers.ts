@@ -9,12 +9,25 @@ export function textOf(body: ProblemBody, member: string): string {
   return value;
 }
 
+/** A text that is not empty. */
+export function secretOf(body: ProblemBody, member: string): string {
+  const secret = textOf(body, member);
+  if (secret === '') throw unusable(member);
+  return secret;
+}
+
 /** One of these words. */
 export function wordOf<W extends string>(body: ProblemBody, member: string, words: readonly W[]): W {
   const value = body[member];
   const word = words.find((each) => each === value);
   if (word === undefined) throw unusable(member);
   return word;
+}
+
+export function flagOf(body: ProblemBody, member: string): boolean {
+  const value = body[member];
+  if (typeof value !== 'boolean') throw unusable(member);
+  return value;
 }
 
 /** An integer of at least 0 that JavaScript holds exactly. */
@@ -52,6 +65,7 @@ export function listOf(body: ProblemBody, member: string): ProblemBody[] {
   return value;
 }
 
-function unusable(member: string): DOMException {
+/** What to throw for an answer that lacks a member, or has another one than was promised. */
+export function unusable(member: string): DOMException {
   return domError('NetworkError', `The lock server's answer cannot be used: ${member} is missing or impossible`);
 }

@@ -23,7 +23,11 @@ import { bucketUrl, type Endpoint } from './url.js';
 //
 // | the attempt ends with                              | then                                               |
 // |----------------------------------------------------|----------------------------------------------------|
-// | a success                                          | the call resolves                                  |
+// | a success                                          | the call resolves, if the answer has what it       |
+// |                                                    | promises; else the outcome of a change is unknown, |
+// |                                                    | and a question rejects (`not_lockhouse`)           |
+// | a redirect                                         | the call rejects (`not_lockhouse`): nothing is     |
+// |                                                    | sent there                                         |
 // | no connection                                      | again: at once at each other endpoint, and at all  |
 // |                                                    | of them after a growing pause                      |
 // | a broken connection, silence for 10 s, 504         | its outcome is unknown: a call that may be done    |
@@ -67,6 +71,8 @@ export interface Call {
 }
 
 export interface Answer {
+  /** The status; 0 of what an attempt before has done, as the answer to the last one shows. */
+  readonly status: number;
   /** Empty if the answer has none. */
   readonly body: ProblemBody;
   /** When the earliest attempt that may have had this effect was sent. */
@@ -77,6 +83,7 @@ export interface Answer {
 
 /** The answer to one attempt. */
 interface Success {
+  readonly status: number;
   readonly body: ProblemBody;
   /** Whether it is the answer to an attempt before with the same key, given once more. */
   readonly isReplayed: boolean;
@@ -159,8 +166,10 @@ export class Caller {
       const key = await beforeAbort(this.#keys.now(), controller.signal);
       const headers: Record<string, string> = { Accept: 'text/event-stream' };
       if (key !== undefined) headers['Lockhouse-Key'] = key;
-      const init = { method: 'GET', headers, credentials: 'omit', cache: 'no-store' } as const;
+      const init = { method: 'GET', headers, ...ALWAYS } as const;
       const response = await fetch(`${address}/${path}`, { ...init, signal: controller.signal });
+      const redirect = redirectOf(response, address);
+      if (redirect) throw redirect;
       if (!response.ok) {
         if (IS_AWAY.has(response.status)) this.#endpoints.failed(endpoint);
         const retryAfter = response.headers.get('retry-after');
@@ -169,6 +178,10 @@ export class Caller {
         throw problem;
       }
       this.#keys.taken();
+      const content = response.headers.get('content-type') ?? '';
+      if (response.status !== 200 || !/^text\/event-stream\s*(;|$)/i.test(content)) {
+        throw notLockhouse(response.status, `status ${response.status} and no events`);
+      }
       stream.begin(response);
       return stream;
     } catch (cause) {
@@ -205,14 +218,14 @@ export class Caller {
         const end = await this.#attempt(fetch, endpoint, call.path, init, endMs, cancel);
         const isRepeated = unknown !== undefined;
         if (!(end instanceof ProblemError))
-          return { body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
+          return { status: end.status, body: end.body, sentAt, isRepeated: isRepeated && !end.isReplayed };
         const isElsewhere = this.#endpoints.current !== endpoint && untried > 0;
         if (end instanceof UnreachableError && isElsewhere && performance.now() < endMs) {
           untried -= 1;
           continue;
         }
         untried = this.#endpoints.all.length - 1;
-        if (isRepeated && call.doneBy?.includes(end.code)) return { body: {}, sentAt, isRepeated };
+        if (isRepeated && call.doneBy?.includes(end.code)) return { status: 0, body: {}, sentAt, isRepeated };
         if (end instanceof OutcomeUnknownError) unknown = end;
         const isOver = unknown !== undefined && call.again === 'never';
         const pauseMs = isOver ? undefined : this.#pauseBefore(end, backoff, unknown !== undefined);
@@ -256,6 +269,11 @@ export class Caller {
         headers,
         signal: controller.signal,
       });
+      const redirect = redirectOf(response, address);
+      if (redirect) {
+        this.#endpoints.failed(endpoint);
+        return redirect;
+      }
       body = await bodyOf(response);
     } catch (cause) {
       cancel.throwIfCancelled();
@@ -276,7 +294,7 @@ export class Caller {
     }
     if (response.ok) {
       this.#keys.taken();
-      return { body, isReplayed: response.headers.get('idempotency-replayed') !== null };
+      return { status: response.status, body, isReplayed: response.headers.get('idempotency-replayed') !== null };
     }
     if (IS_AWAY.has(response.status)) this.#endpoints.failed(endpoint);
     const problem = problemError(response.status, body, response.headers.get('retry-after'), isQuestion);
@@ -294,6 +312,7 @@ export class Caller {
     if (error instanceof OutcomeUnknownError && code !== 'internal') {
       return (error.retryAfterMs ?? 0) + backoff.nextMs();
     }
+    if (code === NOT_LOCKHOUSE) return undefined;
     if (error instanceof UnreachableError && behind(error.cause).message === BAD_PORT) return undefined;
     if (error instanceof UnreachableError || code === 'conflict_in_flight') return backoff.nextMs();
     if (code === UNAUTHENTICATED && this.#keys.mayChange) return Math.max(REFUSED_PAUSE_MS, backoff.nextMs());
@@ -366,6 +385,45 @@ export function ofChange<T>(read: () => T): T {
   }
 }
 
+/** Reads the answer to a question. */
+export function ofQuestion<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw notLockhouse(200, (cause as Error).message, { cause });
+  }
+}
+
+/** The code of an answer that no lock server gives. */
+export const NOT_LOCKHOUSE = 'not_lockhouse';
+
+export function notLockhouse(status: number, why: string, options?: ErrorOptions): UnreachableError {
+  const message = `The server does not answer as a lockhouse server: ${why}`;
+  return new UnreachableError(NOT_LOCKHOUSE, status, message, options);
+}
+
+/** The error of a redirect, behind which nothing is sent: no key, no secret and no call. */
+function redirectOf({ status, type, headers }: ResponseLike, address: string): UnreachableError | undefined {
+  const isRedirect = type === 'opaqueredirect' || (status >= 300 && status < 400);
+  if (!isRedirect) return undefined;
+  const where = shownUrl(headers.get('location'), address);
+  const message = `The lock server at ${new URL(address).origin} leads to ${where}; connect to that place instead`;
+  return new UnreachableError(NOT_LOCKHOUSE, status, message);
+}
+
+/** A URL without the password in it. */
+function shownUrl(location: string | null, base: string): string {
+  if (location === null) return 'another place, which the platform does not tell';
+  try {
+    const url = new URL(location, base);
+    url.username = '';
+    url.password = '';
+    return url.href;
+  } catch {
+    return 'a place that is no URL';
+  }
+}
+
 /** The problems that say what is held, whatever became of an attempt before. */
 const CONCLUSIVE = new Set([
   'locked',
@@ -418,6 +476,9 @@ function beforeAbort<T>(value: T | Promise<T>, signal: AbortSignal): T | Promise
   return Promise.race([value, aborted]);
 }
 
+/** What is the same of all calls. A redirect that is followed would take the key and the body elsewhere. */
+const ALWAYS = { credentials: 'omit', cache: 'no-store', redirect: 'manual' } as const;
+
 /** What of it does not change between attempts. */
 type Init = Omit<FetchInit, 'signal'>;
 
@@ -426,10 +487,10 @@ function initOf({ method, secret, body, again }: Call): Init {
   // What no header can hold would be reported by fetch as if the answer were lost, with the secret.
   if (secret !== undefined) headers.Authorization = `Bearer ${toSecret('secret', secret)}`;
   if (again === 'withKey') headers['Idempotency-Key'] = randomId();
-  if (body === undefined) return { method, headers, credentials: 'omit', cache: 'no-store' };
+  if (body === undefined) return { method, headers, ...ALWAYS };
   headers['Content-Type'] = 'application/json';
   // JSON.stringify writes a lone surrogate as its escape, so names survive.
-  return { method, headers, credentials: 'omit', cache: 'no-store', body: JSON.stringify(body) };
+  return { method, headers, ...ALWAYS, body: JSON.stringify(body) };
 }
 
 /** The body of an answer as an object; empty where it is none, such as the page of a proxy. */

@@ -1,5 +1,5 @@
-import { instantOf, textOf, tokenOf } from './answers.js';
-import { CALL_OPTIONS, type Caller, type CallOptions, ofChange } from './caller.js';
+import { flagOf, instantOf, secretOf, textOf, tokenOf, unusable } from './answers.js';
+import { CALL_OPTIONS, type Caller, type CallOptions, ofChange, ofQuestion } from './caller.js';
 import { optional, toInteger, toNumber, toOptions, toSecret, toText, toWellFormed } from './checks.js';
 import { type ProblemBody, ProblemError } from './problems.js';
 import { checkedForUrl } from './url.js';
@@ -73,7 +73,10 @@ export class Claims {
     const { body, rest } = proven(resource, token, options);
     const doneBy = ['claim_expired', 'claim_lost'];
     const call = { method: 'POST', path: 'claims/release', body, again: 'withKey', doneBy } as const;
-    await this.#caller.call(call, rest);
+    const answer = await this.#caller.call(call, rest);
+    ofChange(() => {
+      if (answer.status !== 0 && !flagOf(answer.body, 'released')) throw unusable('released');
+    });
   }
 
   /**
@@ -99,7 +102,7 @@ export class Claims {
     const checked = toOptions(options, CALL_OPTIONS);
     try {
       const { body } = await this.#caller.call({ method: 'GET', path, again: 'harmless' }, checked);
-      return readAssignment(body);
+      return ofQuestion(() => readAssignment(body));
     } catch (error) {
       if (error instanceof ProblemError && error.code === 'not_found') return null;
       throw error;
@@ -121,7 +124,8 @@ export class Claims {
     // Done twice, it would take back an assignment to another claimant in between, and a server that was
     // started since the first attempt knows no keys.
     const again = fencingToken === undefined ? 'never' : 'withKey';
-    await this.#caller.call({ method: 'DELETE', path, again }, rest);
+    const answer = await this.#caller.call({ method: 'DELETE', path, again }, rest);
+    ofChange(() => flagOf(answer.body, 'unassigned'));
   }
 }
 
@@ -142,7 +146,7 @@ export class Claim {
     this.#claims = claims;
     this.#resource = textOf(body, 'resource');
     this.#claimant = textOf(body, 'claimant');
-    this.#token = textOf(body, 'token');
+    this.#token = secretOf(body, 'token');
     this.#fencingToken = tokenOf(body);
     this.#expiresAt = instantOf(body, 'expiresAt');
   }

@@ -8,6 +8,9 @@ import type { Endpoint } from './url.js';
 /** How long the first attempt at one of several endpoints may take. */
 const FIRST_PATIENCE_MS = 2_000;
 
+/** The server has as many connections or sessions as it may. The reason names the setting. */
+const CLOSE_FULL = 1013;
+
 /** No server keeps a client away for longer. */
 const LONGEST_NAMED_MS = 5_000;
 
@@ -57,8 +60,10 @@ export class Dialer {
     if (typeof message === 'string') this.#error = message;
   };
 
-  /** The close of the latest connection, with its error. */
-  explained(close: string): string {
+  /** The close of the latest connection, with its error. `fatal` is what the server has said before. */
+  explained(code: number, reason: string, fatal: string): string {
+    const words = code === CLOSE_FULL ? `the server takes no more sessions now: ${reason}` : fatal;
+    const close = `close code ${code}${words && `, ${words}`}`;
     return this.#error === '' ? close : `${this.#error}, ${close}`;
   }
 

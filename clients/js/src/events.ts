@@ -1,6 +1,6 @@
 import { instantIfAny } from './answers.js';
 import { Backoff } from './backoff.js';
-import type { Caller } from './caller.js';
+import { type Caller, NOT_LOCKHOUSE, ofQuestion } from './caller.js';
 import { broken, optional, toBoolean, toText } from './checks.js';
 import { isAbortSignal } from './conversions.js';
 import { type ProblemBody, ProblemError, UnavailableError, UnreachableError } from './problems.js';
@@ -109,23 +109,25 @@ export async function* readEvents(caller: Caller, options: EventsOptions): Async
   const { signal } = options;
   const backoff = new Backoff();
   let last = options.lastEventId;
+  let hasBegun = false;
   for (;;) {
     let pauseMs = 0;
     try {
       const stream = await caller.open(pathOf(options, last), SILENCE_MS, signal);
+      hasBegun = true;
       try {
         for await (const { id, type, data } of records(stream.chunks())) {
+          const event = eventOf(type, id, data);
           backoff.reset();
           // The id of a comment counts as well: up to there nothing is missing.
           if (id !== '') last = id;
-          const event = eventOf(type, id, data);
           if (event) yield event;
         }
       } finally {
         stream.close();
       }
     } catch (error) {
-      if (!(error instanceof ProblemError) || !isTemporary(error, caller)) throw error;
+      if (!(error instanceof ProblemError) || !isTemporary(error, caller, hasBegun)) throw error;
       pauseMs = (error instanceof UnavailableError && error.retryAfterMs) || 0;
     }
     // A stream that has begun goes on where it ended; one that has not begins anew.
@@ -133,8 +135,10 @@ export async function* readEvents(caller: Caller, options: EventsOptions): Async
   }
 }
 
-function isTemporary(error: ProblemError, caller: Caller): boolean {
+/** Where events have come before, a page in their place is that of a proxy. */
+function isTemporary(error: ProblemError, caller: Caller, hasBegun: boolean): boolean {
   const { code, status } = error;
+  if (code === NOT_LOCKHOUSE) return hasBegun;
   const isAway = error instanceof UnavailableError || error instanceof UnreachableError || status >= 502;
   return isAway || code === 'quota_exceeded' || (code === 'unauthenticated' && caller.mayChangeKey);
 }
@@ -192,14 +196,22 @@ async function* records(chunks: AsyncIterable<string>): AsyncGenerator<StreamRec
 }
 
 function partOf(data: string): { entries: unknown[]; isLast: boolean } {
-  const { entries, last } = JSON.parse(data) as { entries?: unknown[]; last?: boolean };
+  const { entries, last } = parsed(data) as { entries?: unknown[]; last?: boolean };
   return { entries: entries ?? [], isLast: last === true };
+}
+
+function parsed(data: string): object {
+  return ofQuestion(() => {
+    const object: unknown = JSON.parse(data);
+    if (typeof object !== 'object' || object === null) throw new TypeError('an event is no object');
+    return object;
+  });
 }
 
 /** The event of a record; none of a comment, and of kinds that this client does not know. */
 function eventOf(type: string, id: string, data: string): BucketEvent | undefined {
   if (data === '') return undefined;
-  const raw = JSON.parse(data) as ProblemBody & { entries?: ProblemBody[] };
+  const raw = parsed(data) as ProblemBody & { entries?: ProblemBody[] };
   if (type === 'gap') return { type };
   if (type === 'state') return { type, id, entries: (raw.entries ?? []).map(entryOf) };
   if (!TYPES.has(type)) return undefined;

@@ -1,5 +1,5 @@
-import { countOf, instantIfAny, instantOf, listOf, textOf } from './answers.js';
-import { CALL_OPTIONS, type Caller, type CallOptions, ofChange } from './caller.js';
+import { countOf, instantIfAny, instantOf, listOf, secretOf, textOf } from './answers.js';
+import { CALL_OPTIONS, type Caller, type CallOptions, ofChange, ofQuestion } from './caller.js';
 import { broken, optional, toBoolean, toNumber, toOptions, toSecret, toText, toWellFormed } from './checks.js';
 import type { Mark } from './lease.js';
 import { Owner, type OwnerFacts } from './owner.js';
@@ -80,7 +80,7 @@ export class Offline {
     const call = { method: 'POST', path: 'owners', body: { label, ttlMs, maxMs, metadata }, again: 'withKey' } as const;
     const { body, sentAt } = await this.#caller.call(call, rest);
     const facts = ofChange(() => {
-      const identity = { id: textOf(body, 'owner'), secret: textOf(body, 'ownerSecret') };
+      const identity = { id: textOf(body, 'owner'), secret: secretOf(body, 'ownerSecret') };
       return { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
     });
     return new Owner(this.#caller, facts, heartbeats);
@@ -97,9 +97,12 @@ export class Offline {
     toSecret('secret', secret);
     const { heartbeats = true, ...rest } = toOptions(options, RESUME);
     const beat = { method: 'POST', path: `${path}/heartbeat`, secret, again: 'harmless' } as const;
-    const { sentAt } = await this.#caller.call(beat, rest);
+    const { body: beaten, sentAt } = await this.#caller.call(beat, rest);
+    ofChange(() => instantOf(beaten, 'expiresAt'));
     const { body } = await this.#caller.call({ method: 'GET', path, secret, again: 'harmless' }, rest);
-    const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
+    const facts = ofQuestion(() => {
+      return { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
+    });
     return new Owner(this.#caller, facts, heartbeats);
   }
 
@@ -118,8 +121,12 @@ export class Offline {
       const query = cursor === undefined ? filter : [...filter, `cursor=${encodeURIComponent(cursor)}`];
       const path = query.length === 0 ? 'locks' : `locks?${query.join('&')}`;
       const { body } = await this.#caller.call({ method: 'GET', path, again: 'harmless' }, rest);
-      yield* listOf(body, 'locks').map(readLock);
-      cursor = body.next == null ? undefined : textOf(body, 'next');
+      const page = ofQuestion(() => {
+        const next = body.next == null ? undefined : textOf(body, 'next');
+        return { locks: listOf(body, 'locks').map(readLock), next };
+      });
+      yield* page.locks;
+      cursor = page.next;
     } while (cursor !== undefined);
   }
 }

@@ -1,7 +1,7 @@
 import { addAbortAlgorithm } from './abort.js';
-import { countOf, instantIfAny, listOf } from './answers.js';
+import { countOf, instantIfAny, instantOf, listOf, unusable } from './answers.js';
 import { Backoff } from './backoff.js';
-import { type Answer, CALL_OPTIONS, type Call, type Caller, type CallOptions, ofChange } from './caller.js';
+import { type Answer, CALL_OPTIONS, type Call, type Caller, type CallOptions, ofChange, ofQuestion } from './caller.js';
 import { optional, toOptions, toWellFormed } from './checks.js';
 import { elapsedMs, type Mark, SAFETY } from './lease.js';
 import { UnknownOwnerError } from './problems.js';
@@ -139,8 +139,15 @@ export class Owner {
     const locks = toTargets('locks', targets);
     const { metadata, ...rest } = toOptions(options, LOCK);
     const body = { owner: this.id, locks, metadata };
-    const answer = await this.#call({ method: 'POST', path: 'locks', body, again: 'withKey' }, rest);
-    return ofChange(() => listOf(answer.body, 'locks').map(readGrant));
+    return this.#call({ method: 'POST', path: 'locks', body, again: 'withKey' }, rest, (answer) => {
+      const grants = listOf(answer.body, 'locks').map(readGrant);
+      // In the order asked.
+      const areThose =
+        grants.length === locks.length &&
+        grants.every(({ kind, id }, i) => kind === locks[i]?.kind && id === locks[i]?.id);
+      if (!areThose) throw unusable('locks');
+      return grants;
+    });
   }
 
   /**
@@ -158,8 +165,10 @@ export class Owner {
     if (locks.length === 0 && holding === undefined) return 0;
     const body = { owner: this.id, locks, holding };
     const again = locks.every(({ fencingToken }) => fencingToken !== undefined) ? 'withKey' : 'never';
-    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again }, rest);
-    return answer.isRepeated ? locks.length : ofChange(() => countOf(answer.body, 'released'));
+    return this.#call({ method: 'POST', path: 'locks/release', body, again }, rest, (answer) => {
+      const released = countOf(answer.body, 'released');
+      return answer.isRepeated ? locks.length : released;
+    });
   }
 
   /**
@@ -170,15 +179,14 @@ export class Owner {
     const { sparing, holding, ...rest } = toOptions(options, RELEASE_ALL);
     const isAll = sparing === undefined || sparing.length === 0;
     const body = { owner: this.id, all: true, sparing: isAll ? undefined : sparing, holding };
-    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, again: 'never' }, rest);
-    return ofChange(() => countOf(answer.body, 'released'));
+    const call = { method: 'POST', path: 'locks/release', body, again: 'never' } as const;
+    return this.#call(call, rest, (answer) => countOf(answer.body, 'released'));
   }
 
   /** The locks that the owner holds now. */
   async locks(options: CallOptions = {}): Promise<RecordLock[]> {
     const call = { method: 'GET', path: this.#path, again: 'harmless' } as const;
-    const answer = await this.#call(call, toOptions(options, CALL_OPTIONS));
-    return listOf(answer.body, 'locks').map(readLock);
+    return this.#call(call, toOptions(options, CALL_OPTIONS), ({ body }) => listOf(body, 'locks').map(readLock));
   }
 
   /**
@@ -187,7 +195,7 @@ export class Owner {
    */
   async heartbeat(options: CallOptions = {}): Promise<void> {
     const call = { method: 'POST', path: `${this.#path}/heartbeat`, again: 'harmless' } as const;
-    await this.#call(call, toOptions(options, CALL_OPTIONS));
+    await this.#call(call, toOptions(options, CALL_OPTIONS), (answer) => instantOf(answer.body, 'expiresAt'));
   }
 
   /**
@@ -201,7 +209,10 @@ export class Owner {
     this.#stop(new UnknownOwnerError('unknown_owner', 0, 'The owner was ended.'));
     try {
       const call = { method: 'DELETE', path: this.#path, secret: this.secret, again: 'harmless' } as const;
-      await this.#caller.call(call, checked);
+      const answer = await this.#caller.call(call, checked);
+      ofChange(() => {
+        if (answer.status !== 204) throw unusable('the end of the owner');
+      });
     } catch (error) {
       if (!(error instanceof UnknownOwnerError)) throw error;
     }
@@ -211,13 +222,19 @@ export class Owner {
     return `owners/${encodeURIComponent(this.id)}`;
   }
 
-  async #call(call: Call, options: CallOptions): Promise<Answer> {
+  /** Makes a call, and reads its answer: one that is not as promised has renewed nothing. */
+  async #call<T>(call: Call, options: CallOptions, read: (answer: Answer) => T): Promise<T> {
     if (this.#isOver()) throw this.#why;
     try {
       const answer = await this.#caller.call({ ...call, secret: this.secret }, options);
-      ofChange(() => this.#renewed(answer));
+      const reading = call.method === 'GET' ? ofQuestion : ofChange;
+      const result = reading(() => {
+        const result = read(answer);
+        this.#renewed(answer);
+        return result;
+      });
       if (this.#isOver()) throw this.#why;
-      return answer;
+      return result;
     } catch (error) {
       if (error instanceof UnknownOwnerError) this.#lose(error);
       throw error;

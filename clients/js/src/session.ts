@@ -21,7 +21,7 @@ import { Lease } from './lease.js';
 import { keepAlive, newCounter, onExit } from './node.js';
 import { Outbox, Posted } from './outbox.js';
 import { setQuietTimeout } from './timers.js';
-import type { ConnectionState, WebSocketLike } from './types.js';
+import type { CloseLike, ConnectionState, WebSocketLike } from './types.js';
 
 /** The user of a session: it is notified of events, always after the session's own state is complete. */
 export interface SessionUser {
@@ -213,7 +213,7 @@ export class Session {
     if (left && socket) {
       // Keeps the process for what is still to be written.
       const timer = setTimeout(() => {}, DIAL_TIMEOUT_MS);
-      socket.onclose = (event: { readonly code: number }) => {
+      socket.onclose = (event: CloseLike) => {
         clearTimeout(timer);
         if (event.code === CLOSE_ABNORMAL) sayGoodbye(this.#dialer.dial, this.#keys, left);
       };
@@ -273,7 +273,7 @@ export class Session {
     socket.onopen = () => this.#openSession(socket);
     socket.onmessage = (event: { readonly data: unknown }) => this.#receive(event.data);
     socket.onerror = this.#dialer.erred;
-    socket.onclose = (event: { readonly code: number }) => this.#closed(event.code);
+    socket.onclose = (event: CloseLike) => this.#closed(event);
     const patienceMs = this.#dialer.patienceMs(this.#urgentMs);
     this.#dialTimer = setQuietTimeout(() => this.#notAnswered(patienceMs), patienceMs);
   }
@@ -463,14 +463,14 @@ export class Session {
     this.#socket?.send(acknowledging(body, this.#received));
   }
 
-  #closed(code: number): void {
+  #closed({ code, reason = '' }: CloseLike): void {
     const wasGreeted = this.#greeted;
     this.#hangUp();
     if (CLOSES_OF_DENIED.has(code) && !wasGreeted) {
       this.#denied(code);
       return;
     }
-    const why = this.#dialer.explained(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+    const why = this.#dialer.explained(code, reason, this.#lastFatal);
     this.#dialer.failed(why);
     if (code === CLOSE_LEASE_EXPIRED) this.#end('expired');
     else if (CLOSES_OF_DENIED.has(code)) this.#end('denied');

@@ -69,6 +69,12 @@ export interface WebSocketLike {
   close(code?: number, reason?: string): void;
 }
 
+/** The close of a WebSocket, as the platform reports it. */
+export interface CloseLike {
+  readonly code: number;
+  readonly reason?: string;
+}
+
 export type WebSocketConstructor = new (url: string, protocols: string) => WebSocketLike;
 
 /** What this client gives fetch beside the URL. */
@@ -79,12 +85,15 @@ export interface FetchInit {
   signal: AbortSignal;
   credentials: 'omit';
   cache: 'no-store';
+  redirect: 'manual';
 }
 
 /** As much of a Response as this client uses. */
 export interface ResponseLike {
   readonly ok: boolean;
   readonly status: number;
+  /** `opaqueredirect` of a redirect in browsers, which do not tell where it leads. */
+  readonly type?: string;
   readonly headers: { get(name: string): string | null };
   text(): Promise<string>;
   /** The body piece by piece, which only events need. */

@@ -369,7 +369,7 @@ describe('an end that is refused ends nothing', () => {
       (await next('GET', 'owners/17')).reply(200, { ...OWNER, locks: [] });
       assert.deepEqual(await listing, []);
       const ending = owner.end();
-      (await next('DELETE', 'owners/17')).reply(200, {});
+      (await next('DELETE', 'owners/17')).reply(204, '');
       await ending;
     });
   }

@@ -716,3 +716,96 @@ test('a success that is not what the API says leaves the outcome unknown and nam
     await assert.rejects(claimed, { name: 'OutcomeUnknownError', message: member });
   }
 });
+
+describe('an answer that no lockhouse server gives', () => {
+  const OWNER = {
+    owner: '1',
+    ownerSecret: 'A'.repeat(32),
+    label: 'me',
+    ttlMs: 60_000,
+    expiresAt: '2099-01-01T00:00:00Z',
+  };
+  const token = 'A'.repeat(32);
+  const changes = {
+    claim: ({ claims }) => claims.claim('seat', { claimant: 'me' }),
+    renew: ({ claims }) => claims.renew('seat', token),
+    release: ({ claims }) => claims.release('seat', token),
+    finalize: ({ claims }) => claims.finalize('seat', token),
+    unassign: ({ claims }) => claims.unassign('seat', { fencingToken: 7 }),
+    open: ({ offline }) => offline.open({ label: 'me' }),
+    lock: (_, owner) => owner.lock([{ kind: 'customer', id: '42', intent: 'write' }]),
+    unlock: (_, owner) => owner.unlock([{ kind: 'customer', id: '42', fencingToken: 7 }]),
+    unlockAll: (_, owner) => owner.unlockAll(),
+    heartbeat: (_, owner) => owner.heartbeat(),
+  };
+  const questions = {
+    assignment: ({ claims }) => claims.assignment('seat'),
+    locks: (_, owner) => owner.locks(),
+    'all locks': ({ offline }) => offline.locks().next(),
+  };
+  const BODIES = [
+    [200, ''],
+    [200, '{}'],
+    [200, '[]'],
+    [200, 'null'],
+    [200, '{"token":null}'],
+    [201, '{"locks":[]}'],
+    [204, ''],
+  ];
+
+  /** A client whose calls are all answered so, but for the one that opens an owner. */
+  async function answered(t, status, body) {
+    let opening = true;
+    const { client } = await scriptedApi(t, {
+      async fetch() {
+        const answer = opening ? [JSON.stringify(OWNER), 201] : [body === '' ? null : body, status];
+        opening = false;
+        return new Response(answer[0], { status: answer[1] });
+      },
+    });
+    const owner = await client.offline.open({ label: 'me', heartbeats: false });
+    return { client, owner };
+  }
+
+  for (const [status, body] of BODIES) {
+    test(`such as ${status} with ${JSON.stringify(body)} is no success`, async (t) => {
+      const { client, owner } = await answered(t, status, body);
+      for (const [name, call] of Object.entries(changes)) {
+        // That of another lock.
+        await assert.rejects(call(client, owner), { name: 'OutcomeUnknownError' }, name);
+      }
+      for (const [name, call] of Object.entries(questions)) {
+        if (name.includes('locks') && body.includes('locks')) continue;
+        await assert.rejects(call(client, owner), { name: 'UnreachableError', code: 'not_lockhouse' }, name);
+      }
+    });
+  }
+
+  test('does not renew an owner', async (t) => {
+    const { owner } = await answered(t, 200, '{}');
+    const before = owner.expiresAt;
+    await assert.rejects(owner.heartbeat(), { name: 'OutcomeUnknownError' });
+    assert.deepEqual(owner.expiresAt, before);
+  });
+
+  test('is no end of an owner but 204', async (t) => {
+    const { owner } = await answered(t, 200, '');
+    await assert.rejects(owner.end(), { name: 'OutcomeUnknownError' });
+  });
+
+  for (const status of [301, 302, 303, 307, 308]) {
+    test(`such as a redirect with ${status} is not followed, and the error says where it leads`, async (t) => {
+      const other = await scriptedApi(t);
+      const { client, next } = await scriptedApi(t, { key: 'secret' });
+      const claimed = claim(client);
+      (await next()).reply(status, '', { location: `${other.origin}/elsewhere` });
+      const expected = { name: 'UnreachableError', code: 'not_lockhouse', message: /leads to .*\/elsewhere; connect/ };
+      await assert.rejects(claimed, expected);
+      const events = client.events();
+      const first = events.next();
+      (await next()).reply(status, '', { location: `${other.origin}/elsewhere` });
+      await assert.rejects(first, expected);
+      assert.equal(other.calls.length, 0);
+    });
+  }
+});

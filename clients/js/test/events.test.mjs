@@ -128,6 +128,51 @@ describe('events', () => {
     assert.equal((await events.next()).done, true);
   });
 
+  test('end where an answer is no stream of events', async (t) => {
+    for (const [status, type] of [
+      [200, 'text/html'],
+      [200, 'application/json'],
+      [204, undefined],
+    ]) {
+      const { client, calls, next: call } = await scriptedApi(t);
+      const first = next(client.events());
+      const { response } = await call('GET', 'events');
+      response.writeHead(status, type && { 'content-type': type }).end(status === 204 ? undefined : '<html>');
+      await assert.rejects(first, { name: 'UnreachableError', code: 'not_lockhouse', status });
+      assert.equal(calls.length, 1);
+    }
+  });
+
+  test('outlive a page that comes in the place of a stream later', async (t) => {
+    const { client, next: call } = await scriptedApi(t);
+    const events = client.events();
+    const first = next(events);
+    const one = await call('GET', 'events');
+    begin(one)('id: e.1', 'event: granted', EVENT, '');
+    assert.equal((await first).type, 'granted');
+    const second = next(events);
+    one.response.end();
+    (await call('GET', 'events?lastEventId=e.1')).reply(200, '<html>', { 'content-type': 'text/html' });
+    begin(await call('GET', 'events?lastEventId=e.1'))('id: e.2', 'event: granted', EVENT, '');
+    assert.equal((await second).id, 'e.2');
+    await events.return();
+  });
+
+  test('that end at once are asked for ever more rarely', async (t) => {
+    const { client, next: call } = await scriptedApi(t);
+    const events = client.events();
+    const first = next(events);
+    const began = [];
+    for (let count = 0; count < 5; count += 1) {
+      const { response } = await call('GET', 'events');
+      began.push(performance.now());
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end();
+    }
+    assert.ok(began[4] - began[3] > began[1] - began[0], `${began}`);
+    client.close();
+    await assert.rejects(first);
+  });
+
   test('end with the signal and with the client', async (t) => {
     const { client, next: call } = await scriptedApi(t);
     const controller = new AbortController();

@@ -44,6 +44,9 @@ async function open(t, { ttlMs, answer, ...options } = {}) {
   return { ...api, call, owner: await opening };
 }
 
+/** What is answered where a record is locked for reading. */
+const GRANT = { kind: 'a', id: '1', intent: 'read', name: 'a/1', mode: 'shared', fencingToken: 7, how: 'fresh' };
+
 describe('an owner', () => {
   test('is opened with what the options say, and knows what the server told', async (t) => {
     const { owner, call } = await open(t, { ttlMs: 60_000, maxMs: 900_000, metadata: 'desk 4' });
@@ -341,7 +344,7 @@ describe('heartbeats', () => {
     for (let round = 0; round < 4; round++) {
       await elapse(200);
       const locking = owner.lock([{ kind: 'a', id: '1', intent: 'read' }]);
-      (await next('POST', 'locks')).reply(201, { owner: '17', expiresAt: at(1_500), locks: [] });
+      (await next('POST', 'locks')).reply(201, { owner: '17', expiresAt: at(1_500), locks: [GRANT] });
       await locking;
     }
     assert.deepEqual(
@@ -422,7 +425,7 @@ describe('the deadline of an owner', () => {
     const first = await next();
     advance(3_000);
     first.drop();
-    (await next()).reply(201, { owner: '17', expiresAt: at(15_000), locks: [] });
+    (await next()).reply(201, { owner: '17', expiresAt: at(15_000), locks: [GRANT] });
     await locking;
     advance(5_900);
     assert.equal(isOver(owner), false);

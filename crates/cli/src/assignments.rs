@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::api::{BucketClient, Call};
 use crate::common::print::{line, print};
+use crate::common::shape::Shape;
 use crate::common::target::Target;
 use crate::exit::Failure;
 
@@ -79,8 +80,7 @@ impl Assignments {
             Some(Command::Delete(delete)) => delete.run().await,
             None => {
                 let filters = [("kind", "assignment"), ("prefix", &*self.prefix)];
-                let entries =
-                    BucketClient::new(&self.common.target)?.all(&["query"], "entries", &filters).await?;
+                let entries = BucketClient::new(&self.common.target)?.all(&filters).await?;
                 let assignments: Vec<Value> = entries.iter().map(assignment).collect();
                 let lines = || {
                     let keys = ["resource", "claimant", "assignedAt", "fencingToken"];
@@ -109,7 +109,8 @@ impl Delete {
         if let Some(reason) = &self.reason {
             call = call.with("reason", reason);
         }
-        let answer = BucketClient::new(&self.common.target)?.call(call).await?;
+        let answer =
+            BucketClient::new(&self.common.target)?.call(call, &[("unassigned", Shape::Flag)]).await?;
         let report = json!({"resource": self.resource, "deleted": answer["unassigned"]});
         print(self.common.json, &report, Vec::new)
     }

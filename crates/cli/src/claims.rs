@@ -10,9 +10,20 @@ use crate::common::api::{BucketClient, Call};
 use crate::common::duration;
 use crate::common::print::{line, print, take_back, text};
 use crate::common::secret_file::{self, SecretFile};
+use crate::common::shape::{Promised, Shape};
 use crate::common::target::Target;
 use crate::exit::Failure;
 use crate::owner::millis;
+
+const CLAIMED: Promised =
+    &[("token", Shape::Word), ("expiresAt", Shape::Word), ("fencingToken", Shape::Number)];
+const RELEASED: Promised = &[("released", Shape::Flag)];
+const ASSIGNED: Promised = &[
+    ("resource", Shape::Text),
+    ("claimant", Shape::Word),
+    ("assignedAt", Shape::Word),
+    ("fencingToken", Shape::Number),
+];
 
 /// Claim a resource: reserve it now, prepare, and make it final only if it is still yours.
 ///
@@ -149,29 +160,31 @@ impl Claim {
             "resource": self.resource, "claimant": self.claimant, "ttlMs": millis(self.ttl), "metadata": self.metadata,
         });
         let api = BucketClient::new(&self.target)?;
-        let claimed = api.call(Call::post(&["claims"]).body(body.to_string())).await?;
+        let claimed = api.call(Call::post(&["claims"]).body(body.to_string()), CLAIMED).await?;
         match print(self.json, &claimed, || vec![text(&claimed, "token")]) {
             Ok(code) => Ok(code),
             Err(failure) => {
                 let body = json!({"resource": self.resource, "token": claimed["token"]});
-                let released = api.call(Call::post(&["claims", "release"]).body(body.to_string())).await;
-                Err(take_back(failure, released))
+                let call = Call::post(&["claims", "release"]).body(body.to_string());
+                let released = api.call(call, RELEASED).await;
+                Err(take_back(failure, released.map(drop)))
             }
         }
     }
 }
 
 impl Claimed {
-    async fn call(&self, what: &str) -> Result<Value, Failure> {
+    async fn call(&self, what: &str, members: Promised) -> Result<Value, Failure> {
         let token = self.token_file.as_ref().map(SecretFile::secret).or(self.token.as_deref());
         let body = json!({"resource": self.resource, "token": token});
-        BucketClient::new(&self.target)?.call(Call::post(&["claims", what]).body(body.to_string())).await
+        let call = Call::post(&["claims", what]).body(body.to_string());
+        BucketClient::new(&self.target)?.call(call, members).await
     }
 }
 
 impl Renew {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let renewed = self.claimed.call("renew").await?;
+        let renewed = self.claimed.call("renew", &[("expiresAt", Shape::Word)]).await?;
         let lines =
             || vec![format!("stands until {} unless it is renewed again", text(&renewed, "expiresAt"))];
         print(self.claimed.json, &renewed, lines)
@@ -180,14 +193,14 @@ impl Renew {
 
 impl Release {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let released = self.claimed.call("release").await?;
+        let released = self.claimed.call("release", RELEASED).await?;
         print(self.claimed.json, &released, Vec::new)
     }
 }
 
 impl Finalize {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let assignment = self.claimed.call("finalize").await?;
+        let assignment = self.claimed.call("finalize", ASSIGNED).await?;
         let lines = || vec![line(&assignment, &["resource", "claimant", "assignedAt", "fencingToken"])];
         print(self.claimed.json, &assignment, lines)
     }

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-pub use self::common::{api, print, secret_file, target};
+pub use self::common::{api, print, secret_file, shape, target};
 use self::exit::Failure;
 pub use self::operate::cluster;
 use self::operate::{break_holds, buckets, events, history};

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::api::{BucketClient, Call};
 use crate::common::print::{line, print, record as record_of};
+use crate::common::shape::{Promised, Shape};
 use crate::common::target::Target;
 use crate::exit::{FAILURE, Failure};
 use crate::owner::Whose;
@@ -103,6 +104,10 @@ pub struct Unlock {
     target: Target,
 }
 
+/// The members of an answer with locks; the token is missing where readers take no lock.
+const LOCKED: Promised =
+    &[("locks", Shape::List(&[("kind", Shape::Text), ("id", Shape::Text), ("how", Shape::Word)]))];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     kind: String,
@@ -129,9 +134,18 @@ impl Lock {
         let intent = if self.read { "read" } else { "write" };
         let wanted = |record: &Record| json!({"kind": record.kind, "id": record.id, "intent": intent});
         let locks: Vec<Value> = self.records.iter().map(wanted).collect();
-        let body = json!({"owner": self.whose.owner()?, "locks": locks, "metadata": self.metadata});
+        let body = json!({"owner": self.whose.owner()?, "locks": &locks, "metadata": self.metadata});
         let call = Call::post(&["locks"]).secret(self.whose.secret()?).body(body.to_string());
-        let locked = BucketClient::new(&self.target)?.call(call).await?;
+        let api = BucketClient::new(&self.target)?;
+        let locked = api.call(call, LOCKED).await?;
+        // In the order asked.
+        let granted = locked["locks"].as_array().into_iter().flatten();
+        if !granted
+            .map(|lock| (&lock["kind"], &lock["id"]))
+            .eq(locks.iter().map(|lock| (&lock["kind"], &lock["id"])))
+        {
+            return Err(api.strange_change("it answers for other records than were asked for"));
+        }
         print(self.json, &locked, || {
             let locks = locked["locks"].as_array().into_iter().flatten();
             let line =
@@ -152,7 +166,8 @@ impl Unlock {
             "owner": self.whose.owner()?, "locks": list(&self.records), "all": all, "sparing": list(&self.sparing),
         });
         let call = Call::post(&["locks", "release"]).secret(self.whose.secret()?).body(body.to_string());
-        let released = BucketClient::new(&self.target)?.call(call).await?;
+        let api = BucketClient::new(&self.target)?;
+        let released = api.call(call, &[("released", Shape::Number)]).await?;
         if released["released"] == 0 && !self.all {
             let records: Vec<String> =
                 self.records.iter().map(|Record { kind, id }| format!("{kind}/{id}")).collect();

@@ -7,10 +7,11 @@ use clap::{Args, Subcommand};
 use lockhouse::Secret;
 use serde_json::{Value, json};
 
-use crate::common::api::{BucketClient, Call};
+use crate::common::api::{BucketClient, Call, NO_CONTENT};
 use crate::common::duration;
 use crate::common::print::{line, print, record, take_back, text};
 use crate::common::secret_file::{self, SecretFile};
+use crate::common::shape::{Promised, Shape};
 use crate::common::target::Target;
 use crate::exit::{Failure, USAGE};
 
@@ -125,10 +126,25 @@ impl Whose {
     }
 }
 
+const OPENED: Promised = &[("owner", Shape::Word), ("ownerSecret", Shape::Word), ("expiresAt", Shape::Word)];
+const OWNER: Promised = &[
+    ("label", Shape::Word),
+    ("expiresAt", Shape::Word),
+    (
+        "locks",
+        Shape::List(&[
+            ("kind", Shape::Text),
+            ("id", Shape::Text),
+            ("mode", Shape::Word),
+            ("fencingToken", Shape::Number),
+        ]),
+    ),
+];
+
 /// Ends an owner that no caller knows of.
-async fn end(api: &BucketClient, opened: &Value) -> Result<Value, Failure> {
+async fn end(api: &BucketClient, opened: &Value) -> Result<(), Failure> {
     let [owner, secret] = ["owner", "ownerSecret"].map(|key| opened[key].as_str().unwrap_or_default());
-    api.call(Call::delete(&["owners", owner]).secret(secret)).await
+    api.call_without_answer(Call::delete(&["owners", owner]).secret(secret), NO_CONTENT).await
 }
 
 /// In milliseconds, as the API has it.
@@ -144,7 +160,7 @@ impl Owner {
                 let body = json!({
                     "label": new.label, "metadata": new.metadata, "ttlMs": millis(new.ttl), "maxMs": millis(new.max),
                 });
-                let opened = api.call(Call::post(&["owners"]).body(body.to_string())).await?;
+                let opened = api.call(Call::post(&["owners"]).body(body.to_string()), OPENED).await?;
                 let variables = || {
                     let [owner, secret] = [text(&opened, "owner"), text(&opened, "ownerSecret")];
                     vec![format!("LOCKHOUSE_OWNER={owner}"), format!("LOCKHOUSE_OWNER_SECRET={secret}")]
@@ -155,15 +171,15 @@ impl Owner {
                 }
             }
             Command::Beat(whose) => {
-                let beat = api
-                    .call(Call::post(&["owners", whose.owner()?, "heartbeat"]).secret(whose.secret()?))
-                    .await?;
+                let call = Call::post(&["owners", whose.owner()?, "heartbeat"]).secret(whose.secret()?);
+                let beat = api.call(call, &[("expiresAt", Shape::Word)]).await?;
                 print(self.json, &beat, || {
                     vec![format!("lives until {} unless it is active before", text(&beat, "expiresAt"))]
                 })
             }
             Command::Show(whose) => {
-                let shown = api.call(Call::get(&["owners", whose.owner()?]).secret(whose.secret()?)).await?;
+                let call = Call::get(&["owners", whose.owner()?]).secret(whose.secret()?);
+                let shown = api.call(call, OWNER).await?;
                 print(self.json, &shown, || {
                     let head = format!(
                         "{} lives until {} unless it is active before",
@@ -179,7 +195,8 @@ impl Owner {
                 })
             }
             Command::End(whose) => {
-                api.call(Call::delete(&["owners", whose.owner()?]).secret(whose.secret()?)).await?;
+                let call = Call::delete(&["owners", whose.owner()?]).secret(whose.secret()?);
+                api.call_without_answer(call, NO_CONTENT).await?;
                 print(self.json, &json!({"owner": whose.owner()?, "ended": true}), Vec::new)
             }
         }

@@ -12,6 +12,7 @@ use lockhouse::store::{HighestNumbers, PostgresStore, restore};
 use lockhouse_cli::api::{BucketClient, Call};
 use lockhouse_cli::exit::{FAILURE, Failure, USAGE, complain};
 use lockhouse_cli::print::{print, text};
+use lockhouse_cli::shape::Shape;
 use lockhouse_cli::target::Target;
 use lockhouse_server::{StoreChoice, operator_file};
 use serde_json::{Value, json};
@@ -142,7 +143,7 @@ impl Backup {
             return Err(Failure::new(USAGE, format_args!("file: {}, but it must be UTF-8", file.display())));
         };
         let call = Call::post(&["backup"]).of_server().secret(secret).body(json!({"file": file}).to_string());
-        let backup = BucketClient::new(&self.target)?.call(call).await?;
+        let backup = BucketClient::new(&self.target)?.call(call, &[("file", Shape::Word)]).await?;
         print(self.json, &backup, || vec![format!("backed up to {}", text(&backup, "file"))])
     }
 }

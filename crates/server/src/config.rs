@@ -1,7 +1,9 @@
 //! The configuration of a server.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::{LockType, Options};
@@ -44,6 +46,37 @@ pub struct Config {
     pub metrics: MetricsSettings,
     /// What is kept of what has happened.
     pub history: HistorySettings,
+    /// The lines of the log that were dropped.
+    pub dropped_lines: DroppedLines,
+}
+
+/// The number of lines of the log that were dropped, as its reader did not keep up. The program that writes
+/// the log counts them; the default is that none is ever dropped.
+#[derive(Clone)]
+pub struct DroppedLines(Arc<dyn Fn() -> u64 + Send + Sync>);
+
+impl DroppedLines {
+    /// Counted by this function.
+    pub fn counted_by(count: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(count))
+    }
+
+    /// The number of now, since the program began.
+    pub(crate) fn count(&self) -> u64 {
+        self.0()
+    }
+}
+
+impl Default for DroppedLines {
+    fn default() -> Self {
+        Self::counted_by(|| 0)
+    }
+}
+
+impl fmt::Debug for DroppedLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DroppedLines").field(&self.count()).finish()
+    }
 }
 
 impl Default for Config {
@@ -62,6 +95,7 @@ impl Default for Config {
             limits: LimitSettings::default(),
             metrics: MetricsSettings::default(),
             history: HistorySettings::default(),
+            dropped_lines: DroppedLines::default(),
         }
     }
 }
@@ -83,6 +117,7 @@ impl Settings {
             limits: self.limits,
             metrics: self.metrics.clone(),
             history: self.history,
+            dropped_lines: DroppedLines::default(),
         }
     }
 }

@@ -49,7 +49,7 @@ mod upgrade;
 mod warm_buckets;
 mod websocket;
 
-pub use config::Config;
+pub use config::{Config, DroppedLines};
 pub use limits::{Refused, fit_open_files};
 pub use router::REQUEST_TARGET;
 pub use server::{

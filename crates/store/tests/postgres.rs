@@ -254,6 +254,19 @@ async fn a_commit_that_no_standby_has_is_unknown() {
     assert_eq!(writer.claims().await, 2);
 }
 
+#[tokio::test]
+async fn a_commit_that_no_standby_has_is_unknown_to_a_role_that_gets_no_warnings() {
+    let site = WithoutStandby::start().await;
+    site.admin.batch_execute("ALTER ROLE postgres SET client_min_messages = error").await.unwrap();
+    let schema = Postgres::at(site.server.address());
+    let store = Arc::new(schema.store().await);
+    let mut writer = Writer::take(&store, 0, 1).await;
+    site.set_standby("away").await;
+    let batch = writer.claiming("seat");
+    let both = async { tokio::join!(writer.commit(&batch), site.meddle("pg_cancel_backend", "lockhouse")).0 };
+    assert_eq!(both.await, CommitOutcome::Unknown);
+}
+
 /// Nor is it told as not kept by a later sending that comes to nothing, as the first may be kept all the
 /// same.
 #[tokio::test]

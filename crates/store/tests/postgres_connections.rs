@@ -249,6 +249,32 @@ async fn each_sslmode_verifies_what_it_says() {
     }
 }
 
+/// Commits go on meanwhile: each of the connections of before is ended, and made again.
+#[tokio::test]
+async fn a_new_authority_in_the_file_is_believed_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (server, port) = secured(&Certificates::new(folder.path()));
+    let ca = folder.path().join("ca.pem").to_str().unwrap().to_owned();
+    let address =
+        format!("postgres://postgres@localhost:{port}/postgres?sslmode=verify-full&sslrootcert={ca}");
+    let store = open(&address).await.unwrap();
+    let (opened, _) = take(&store).await;
+    assert_eq!(outcome(&store, &reserves(opened.epoch, 1, 7)).await, CommitOutcome::Committed);
+    // Another authority, and a certificate of it.
+    Certificates::new(folder.path());
+    let admin = format!("host={} port={port} user=postgres", server.folder().display());
+    let (admin, connection) = tokio_postgres::connect(&admin, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lockhouse'";
+    admin.query(end, &[]).await.unwrap();
+    let begun = std::time::Instant::now();
+    while outcome(&store, &reserves(opened.epoch, 2, 9)).await != CommitOutcome::Committed {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the new authority is not believed");
+    }
+}
+
 #[tokio::test]
 async fn a_server_without_tls_is_used_only_where_that_may_be() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

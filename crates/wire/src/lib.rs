@@ -86,6 +86,9 @@ pub mod close {
     pub const RESTART: u16 = 1012;
     /// The reason of a close with [`RESTART`] where the bucket moves to another server of its fleet.
     pub const MOVING: &str = "moving";
+    /// A bound of the server, the tenant or the bucket is reached, which the reason names; the client should
+    /// try again later.
+    pub const FULL: u16 = 1013;
     /// The framing was broken: `bad_frame` or `bad_seq`.
     pub const BAD_FRAME: u16 = 4400;
     /// No credential that the server takes, or not any more; the session has ended.

@@ -6,7 +6,7 @@ pub(crate) mod copy;
 mod patch;
 mod ring;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use ring::{Judgement, Programs};
 
 /// The number of patches up to which the usual profile builds them, and so begins with the existing
 /// artifacts.
-const FEW: usize = 10;
+const FEW: usize = 20;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Only so many of them, chosen by the seed
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
+    /// Only one of each kind of ring, chosen by the seed
+    #[arg(long, conflicts_with = "sample")]
+    each: bool,
     /// What chooses the sample, usually a commit's hash
     #[arg(long, value_name = "HASH", default_value = "")]
     seed: String,
@@ -214,6 +217,11 @@ fn chosen(mut patches: Vec<Patch>, args: &Args) -> Result<Vec<Patch>> {
         patches.sort_by_key(|patch| rank(&args.seed, &patch.name));
         patches.truncate(sample);
     }
+    if args.each {
+        patches.sort_by_key(|patch| rank(&args.seed, &patch.name));
+        let mut kinds = BTreeSet::new();
+        patches.retain(|patch| kinds.insert(ring::kind(&patch.ring).to_owned()));
+    }
     if patches.is_empty() {
         bail!("no such patch in tests/mutants");
     }
@@ -252,16 +260,20 @@ mod tests {
         (0..count).map(patch).collect()
     }
 
+    fn all() -> Args {
+        let seed = String::new();
+        Args { only: None, ring: None, sample: None, each: false, seed, json: None, resume: false }
+    }
+
     fn names(seed: &str) -> Vec<String> {
-        let args =
-            Args { only: None, ring: None, sample: Some(2), seed: seed.into(), json: None, resume: false };
+        let args = Args { sample: Some(2), seed: seed.into(), ..all() };
         chosen(patches(25), &args).unwrap().into_iter().map(|patch| patch.name).collect()
     }
 
     #[test]
     fn the_seed_alone_chooses_the_sample() {
         assert_eq!(names("53ae8c3"), names("53ae8c3"));
-        let different = (0..20).map(|n| names(&n.to_string())).collect::<std::collections::BTreeSet<_>>();
+        let different = (0..20).map(|n| names(&n.to_string())).collect::<BTreeSet<_>>();
         assert!(different.len() > 10);
     }
 
@@ -294,14 +306,14 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_an_error() {
-        let args = Args {
-            only: Some("p99".into()),
-            ring: None,
-            sample: None,
-            seed: String::new(),
-            json: None,
-            resume: false,
-        };
+        let args = Args { only: Some("p99".into()), ..all() };
         assert!(chosen(patches(3), &args).is_err());
+    }
+
+    #[test]
+    fn one_of_each_kind_is_one_of_each_first_word() {
+        let args = Args { each: true, ..all() };
+        let rings: Vec<_> = chosen(patches(25), &args).unwrap().into_iter().map(|patch| patch.ring).collect();
+        assert_eq!(rings, ["core", "oracle"]);
     }
 }

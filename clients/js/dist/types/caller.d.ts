@@ -1,7 +1,7 @@
 import type { Endpoints } from './endpoints.js';
 import { type Keys } from './key.js';
 import { type Mark } from './lease.js';
-import { type ProblemBody } from './problems.js';
+import { type ProblemBody, UnreachableError } from './problems.js';
 import type { FetchLike, ResponseLike } from './types.js';
 /** How long and for whom a call goes on. */
 export interface CallOptions {
@@ -27,6 +27,8 @@ export interface Call {
     readonly doneBy?: readonly string[];
 }
 export interface Answer {
+    /** The status; 0 of what an attempt before has done, as the answer to the last one shows. */
+    readonly status: number;
     /** Empty if the answer has none. */
     readonly body: ProblemBody;
     /** When the earliest attempt that may have had this effect was sent. */
@@ -64,6 +66,11 @@ export declare class AnswerStream {
 }
 /** Reads the answer to a change. If that cannot be done, the change may have happened all the same. */
 export declare function ofChange<T>(read: () => T): T;
+/** Reads the answer to a question. */
+export declare function ofQuestion<T>(read: () => T): T;
+/** The code of an answer that no lock server gives. */
+export declare const NOT_LOCKHOUSE = "not_lockhouse";
+export declare function notLockhouse(status: number, why: string, options?: ErrorOptions): UnreachableError;
 /** What gives a call up: its caller's signal, or the end of the client. */
 declare class Cancellation {
     #private;

@@ -19,8 +19,8 @@ export declare class Dialer {
     readonly erred: ({ message }: {
         readonly message?: unknown;
     }) => void;
-    /** The close of the latest connection, with its error. */
-    explained(close: string): string;
+    /** The close of the latest connection, with its error. `fatal` is what the server has said before. */
+    explained(code: number, reason: string, fatal: string): string;
     /** The latest attempt is of no use, or its connection has broken: the next one goes elsewhere. */
     failed(why?: string): void;
     /** Why there is no connection; undefined while there is one, and before the first attempt has failed. */

@@ -1,4 +1,4 @@
-import type { Caller } from './caller.js';
+import { type Caller } from './caller.js';
 import type { LockMode } from './types.js';
 /** Which events are meant, and from where on. */
 export interface EventsOptions {

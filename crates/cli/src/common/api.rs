@@ -11,12 +11,23 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::print::visible;
+use super::shape::{self, Promised, Shape};
 use super::target::{DENIED, Target, untrusted};
 use crate::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNKNOWN, UNREACHABLE, USAGE};
 use crate::owner::SECRET_RULE;
 
 /// How long an answer may take: longer than any disk.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The statuses of answers without a body: it is done, or is being done.
+pub(crate) const NO_CONTENT: u16 = 204;
+pub(crate) const ACCEPTED: u16 = 202;
+
+/// The members of a page of a query.
+pub const ENTRIES: Promised = &[
+    ("entries", Shape::List(&[("name", Shape::Text), ("clientId", Shape::Text), ("since", Shape::Word)])),
+    ("recoveringMs", Shape::Number),
+];
 
 /// The most characters of an answer that an error repeats.
 const SHOWN_CHARS: usize = 200;
@@ -54,20 +65,43 @@ impl BucketClient {
         self.http.bucket()
     }
 
-    /// Asks; the answer's body, `null` if it has none. A call whose future is dropped may have been carried
-    /// out.
+    /// Asks; the answer's body, an object that has these members. A call whose future is dropped may have
+    /// been carried out.
     ///
     /// # Errors
     ///
-    /// The server refuses, or cannot be reached, or whether it has acted is unknown.
-    pub async fn call(&self, call: Call) -> Result<Value, Failure> {
-        self.read(call).await
+    /// The server refuses, or cannot be reached, or does not answer as a lockhouse server, or whether it has
+    /// acted is unknown.
+    pub async fn call(&self, call: Call, members: Promised) -> Result<Value, Failure> {
+        let is_a_question = call.is_a_question();
+        let answer = self.send(&call).await?;
+        match serde_json::from_slice(&answer.body) {
+            Ok(body) if shape::has(&body, members) => Ok(body),
+            _ => Err(self.strange(&answer, is_a_question)),
+        }
     }
 
-    /// Asks, and reads the answer's body, `null` if it has none.
+    /// Asks for what is answered with this status and no body.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`call`](Self::call).
+    pub(crate) async fn call_without_answer(&self, call: Call, status: u16) -> Result<(), Failure> {
+        let answer = self.send(&call).await?;
+        let is_as_promised = answer.status == status && answer.body.is_empty();
+        if is_as_promised { Ok(()) } else { Err(self.strange(&answer, call.is_a_question())) }
+    }
+
+    /// Asks, and reads the answer's body.
     pub(crate) async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, Failure> {
+        let answer = self.send(&call).await?;
+        serde_json::from_slice(&answer.body).map_err(|_| self.strange(&answer, call.is_a_question()))
+    }
+
+    /// The answer of a success.
+    async fn send(&self, call: &Call) -> Result<Answer, Failure> {
         let is_a_question = call.is_a_question();
-        let answer = match timeout(self.timeout, self.http.send(&call)).await {
+        let answer = match timeout(self.timeout, self.http.send(call)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(why)) => return Err(self.failed(why, is_a_question)),
             Err(_) => {
@@ -76,11 +110,7 @@ impl BucketClient {
                 return Err(self.unanswered(what, is_a_question));
             }
         };
-        if !answer.is_success() {
-            return Err(self.refused_call(&answer, is_a_question));
-        }
-        let body = if answer.body.is_empty() { b"null" } else { &*answer.body };
-        serde_json::from_slice(body).map_err(|_| self.strange(&answer, is_a_question))
+        if answer.is_success() { Ok(answer) } else { Err(self.refused_call(&answer, is_a_question)) }
     }
 
     /// The server itself, for what is no single answer.
@@ -115,31 +145,30 @@ impl BucketClient {
         }
     }
 
-    /// All pages of a list.
-    pub(crate) async fn all(
-        &self,
-        path: &[&str],
-        list: &str,
-        filters: &[(&str, &str)],
-    ) -> Result<Vec<Value>, Failure> {
+    /// All pages of a query.
+    pub(crate) async fn all(&self, filters: &[(&str, &str)]) -> Result<Vec<Value>, Failure> {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
-            let mut call = Call::get(path).with("limit", "1000");
+            let mut call = Call::get(&["query"]).with("limit", "1000");
             for (key, value) in filters {
                 call = call.with(key, value);
             }
             if let Some(cursor) = &cursor {
                 call = call.with("cursor", cursor);
             }
-            let mut page = self.call(call).await?;
-            if let Value::Array(entries) = page[list].take() {
-                all.extend(entries);
-            }
+            let mut page = self.call(call, ENTRIES).await?;
+            all.append(&mut take_list(&mut page, "entries"));
             match page["next"].as_str() {
                 Some(next) => cursor = Some(next.to_owned()),
                 None => return Ok(all),
             }
         }
+    }
+
+    /// The failure of a change with an answer that does not fit the call.
+    pub(crate) fn strange_change(&self, why: &str) -> Failure {
+        let what = format_args!("does not answer as a lockhouse server: {why}");
+        self.unanswered(what, false)
     }
 
     fn unreachable(&self, why: &str) -> Failure {
@@ -181,6 +210,14 @@ impl BucketClient {
             exit,
             format!("{origin} does not answer as a lockhouse server: status {status}{colon}{said}{outcome}"),
         )
+    }
+}
+
+/// Takes a list out of an answer, in which it was found before.
+pub(crate) fn take_list(answer: &mut Value, name: &str) -> Vec<Value> {
+    match answer[name].take() {
+        Value::Array(list) => list,
+        _ => Vec::new(),
     }
 }
 
@@ -306,10 +343,10 @@ mod tests {
         let http = lockhouse::remote::connect(&url).http().unwrap();
         let api = BucketClient { http, timeout: Duration::from_millis(100) };
         // The kernel accepts the connection, and no process answers.
-        let silent = api.call(Call::post(&["claims"])).await.unwrap_err();
+        let silent = api.call(Call::post(&["claims"]), &[]).await.unwrap_err();
         let message = format!("{url} did not answer within 0.1 s; it may have done what it was asked");
         assert_eq!((silent.code, silent.message), (UNKNOWN, message));
-        let silent = api.call(Call::get(&["claims"])).await.unwrap_err();
+        let silent = api.call(Call::get(&["claims"]), &[]).await.unwrap_err();
         let message = format!("{url} did not answer within 0.1 s");
         assert_eq!((silent.code, silent.message), (UNREACHABLE, message), "a question changes nothing");
 
@@ -321,7 +358,7 @@ mod tests {
                 _ = tokio::io::AsyncReadExt::read(&mut connection, &mut [0; 4096]).await;
             }
         };
-        let call = api.call(Call::post(&["claims"]));
+        let call = api.call(Call::post(&["claims"]), &[]);
         let broken = tokio::select! {
             answer = call => answer.unwrap_err(),
             () = breaks_off => unreachable!("it goes on for ever"),

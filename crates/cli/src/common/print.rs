@@ -38,7 +38,7 @@ pub(crate) fn recovery(left: Duration) -> String {
 }
 
 /// The failure of a command whose answer could not be written, with what became of what it had made.
-pub(crate) fn take_back(failure: Failure, undone: Result<Value, Failure>) -> Failure {
+pub(crate) fn take_back(failure: Failure, undone: Result<(), Failure>) -> Failure {
     let why = failure.message;
     match undone {
         Ok(_) => Failure::new(failure.code, format_args!("{why}; what was made is given back")),

@@ -6,7 +6,10 @@ use clap::Args;
 use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
 use super::secret_file::{self, SecretFile};
-use crate::exit::{FAILURE, Failure, UNREACHABLE, USAGE};
+use crate::exit::{FAILURE, Failure, NOT_GRANTED, UNREACHABLE, USAGE};
+
+/// The status for too many connections or requests of one caller.
+const TOO_MANY: u16 = 429;
 
 /// The advice for a credential that the server does not accept.
 pub(crate) const DENIED: &str =
@@ -110,6 +113,9 @@ impl Target {
                     "start one with \"lockhouse serve\", or name another with --url or LOCKHOUSE_URL";
                 Failure::new(UNREACHABLE, format_args!("{error} ({advice})"))
             }
+            ConnectError::Full { .. } => Failure::new(NOT_GRANTED, error),
+            // A server, or a proxy before it, that has as many connections as it may.
+            ConnectError::Refused { status: TOO_MANY, .. } => Failure::new(NOT_GRANTED, error),
             _ => Failure::new(UNREACHABLE, error),
         }
     }

@@ -8,8 +8,9 @@ use clap::builder::NonEmptyStringValueParser;
 use lockhouse::Limits;
 use serde_json::{Value, json};
 
-use crate::common::api::{BucketClient, Call};
+use crate::common::api::{BucketClient, Call, ENTRIES, take_list};
 use crate::common::print::{line, print, recovery, visible};
+use crate::common::shape::{Promised, Shape};
 use crate::common::target::Target;
 use crate::exit::{FAILURE, Failure, NOT_GRANTED, UNKNOWN};
 
@@ -72,6 +73,9 @@ pub struct Break {
     target: Target,
 }
 
+const HOLDS: Shape = Shape::List(&[("name", Shape::Text), ("fencingToken", Shape::Number)]);
+const BROKEN: Promised = &[("broken", HOLDS), ("gone", HOLDS)];
+
 impl Break {
     pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
@@ -90,7 +94,7 @@ impl Break {
         let mut failed = None;
         for holds in calls(&holds) {
             let body = json!({"holds": holds, "reason": self.reason});
-            let answer = api.call(Call::post(&["locks", "break"]).body(body.to_string())).await;
+            let answer = api.call(Call::post(&["locks", "break"]).body(body.to_string()), BROKEN).await;
             let mut answer = match answer {
                 Ok(answer) => answer,
                 Err(failure) if broken.is_empty() => return Err(failure),
@@ -100,9 +104,7 @@ impl Break {
                 }
             };
             for (list, all) in [("broken", &mut broken), ("gone", &mut gone)] {
-                if let Value::Array(holds) = answer[list].take() {
-                    all.extend(holds);
-                }
+                all.append(&mut take_list(&mut answer, list));
             }
         }
         if broken.is_empty() {
@@ -130,7 +132,7 @@ impl Break {
             Some(name) => ("name", name.as_str()),
             None => ("prefix", self.prefix.as_deref().unwrap_or_default()),
         };
-        let mut held = api.all(&["query"], "entries", &[filter, ("state", "held")]).await?;
+        let mut held = api.all(&[filter, ("state", "held")]).await?;
         held.retain(|hold| self.token.is_none_or(|token| hold["fencingToken"] == token));
         Ok(held)
     }
@@ -147,7 +149,7 @@ impl Break {
             }
         };
         // With a token the permission to query may be missing, and then this is not known.
-        let look = api.call(Call::get(&["query"]).with("state", "held").with("limit", "1")).await;
+        let look = api.call(Call::get(&["query"]).with("state", "held").with("limit", "1"), ENTRIES).await;
         let recovers_for = look.ok().and_then(|page| page["recoveringMs"].as_u64()).unwrap_or_default();
         let missing = if recovers_for > 0 {
             format!("; {}", recovery(Duration::from_millis(recovers_for)))

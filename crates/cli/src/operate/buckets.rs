@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use crate::common::api::{BucketClient, Call};
+use crate::common::api::{BucketClient, Call, take_list};
 use crate::common::print::{print, table, text};
+use crate::common::shape::{Promised, Shape};
 use crate::common::target::Target;
 use crate::exit::{Failure, complain};
 
@@ -51,16 +52,20 @@ pub struct Buckets {
 /// As many buckets as a page has at most.
 const PAGE: usize = 1000;
 
+/// The members of a page.
+const BUCKETS: Promised = &[(
+    "buckets",
+    Shape::List(&[("bucket", Shape::Word), ("held", Shape::Number), ("waiting", Shape::Number)]),
+)];
+
 impl Buckets {
     pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
         let most = self.limit.map_or(usize::MAX, NonZeroUsize::get);
         let (mut buckets, mut missing, mut cursor) = (Vec::new(), Vec::new(), None);
         while buckets.len() < most {
-            let mut page = api.call(self.call(most - buckets.len(), cursor.as_deref())).await?;
-            if let Value::Array(more) = page["buckets"].take() {
-                buckets.extend(more);
-            }
+            let mut page = api.call(self.call(most - buckets.len(), cursor.as_deref()), BUCKETS).await?;
+            buckets.append(&mut take_list(&mut page, "buckets"));
             let silent = page["missing"].as_array().into_iter().flatten();
             missing.extend(silent.filter_map(Value::as_str).map(str::to_owned));
             match page["next"].as_str() {

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::common::api::{BucketClient, Call};
+use crate::common::api::{ACCEPTED, BucketClient, Call};
 use crate::common::print::{print, text, visible};
+use crate::common::shape::{Promised, Shape};
 use crate::common::target::Target;
 use crate::exit::Failure;
 
@@ -45,10 +46,17 @@ impl Show {
     /// The node refuses or cannot be reached, or stdout cannot be written to.
     pub async fn run(self) -> Result<ExitCode, Failure> {
         let call = Call::get(&["cluster"]).of_server();
-        let fleet = BucketClient::new(&self.target)?.call(call).await?;
+        let fleet = BucketClient::new(&self.target)?.call(call, FLEET).await?;
         print(self.json, &fleet, || lines(&fleet))
     }
 }
+
+/// The members of a fleet.
+pub const FLEET: Promised = &[
+    ("nodes", Shape::List(&[("node", Shape::Word), ("address", Shape::Text)])),
+    ("slots", Shape::List(&[("slot", Shape::Number), ("state", Shape::Word)])),
+    ("moving", Shape::Number),
+];
 
 /// A line for each node, and one for each node and state of slots.
 fn lines(fleet: &Value) -> Vec<String> {
@@ -106,7 +114,7 @@ impl Drain {
     pub async fn run(self) -> Result<ExitCode, Failure> {
         let body = self.node.as_ref().map_or(json!({}), |node| json!({"node": node}));
         let call = Call::post(&["cluster", "drain"]).of_server().body(body.to_string());
-        BucketClient::new(&self.asked.target)?.call(call).await?;
+        BucketClient::new(&self.asked.target)?.call_without_answer(call, ACCEPTED).await?;
         let report = json!({"drains": self.node});
         print(self.asked.json, &report, || {
             let node = self.node.as_deref().unwrap_or("the node");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use lockhouse::remote::http::{EventQuery, EventsError, SentEvent};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::common::api::BucketClient;
 use crate::common::print::{line, reader_gone};
@@ -82,8 +82,10 @@ impl EventsCommand {
                     if is_begun {
                         complain("connected again");
                     }
-                    (is_begun, pause) = (true, PAUSES.0);
+                    is_begun = true;
+                    let since = Instant::now();
                     while let Some(event) = events.next().await {
+                        pause = PAUSES.0;
                         match self.print(&event) {
                             Ok(()) => {}
                             // The reader has read enough.
@@ -98,9 +100,14 @@ impl EventsCommand {
                     if let Some(id) = events.last_id() {
                         query = query.after(id);
                     }
+                    // Where nothing happens, a connection that has lasted was good as well.
+                    if since.elapsed() >= PAUSES.1 {
+                        pause = PAUSES.0;
+                    }
                     complain("the connection is lost; connecting again");
                 }
                 Err(EventsError::Unanswered(why)) if !is_begun => return Err(api.failed(why, true)),
+                Err(EventsError::NoEvents(answer)) if !is_begun => return Err(api.refused(&answer)),
                 Err(EventsError::Refused(answer)) if !is_begun || !is_away(answer.status) => {
                     return Err(api.refused(&answer));
                 }

@@ -8,8 +8,9 @@ use clap::builder::PossibleValuesParser;
 use lockhouse::store::{HISTORY_PAGE, HistoryEnd};
 use serde_json::Value;
 
-use crate::common::api::{BucketClient, Call};
+use crate::common::api::{BucketClient, Call, take_list};
 use crate::common::print::{print, table, text};
+use crate::common::shape::{Promised, Shape};
 use crate::common::target::Target;
 use crate::exit::Failure;
 
@@ -89,16 +90,25 @@ fn ends() -> PossibleValuesParser {
     PossibleValuesParser::new(HistoryEnd::KEYS.iter().map(|(key, _)| *key))
 }
 
+/// The members of a page.
+const ENTRIES: Promised = &[(
+    "entries",
+    Shape::List(&[
+        ("kind", Shape::Word),
+        ("end", Shape::Word),
+        ("endedAt", Shape::Word),
+        ("label", Shape::Text),
+    ]),
+)];
+
 impl History {
     pub(crate) async fn run(self) -> Result<ExitCode, Failure> {
         let api = BucketClient::new(&self.target)?;
         let (mut entries, mut cursor) = (Vec::new(), None);
         let most = self.limit.get();
         while entries.len() < most {
-            let mut page = api.call(self.call(most - entries.len(), cursor.as_deref())).await?;
-            if let Value::Array(more) = page["entries"].take() {
-                entries.extend(more);
-            }
+            let mut page = api.call(self.call(most - entries.len(), cursor.as_deref()), ENTRIES).await?;
+            entries.append(&mut take_list(&mut page, "entries"));
             match page["next"].as_str() {
                 Some(next) => cursor = Some(next.to_owned()),
                 None => break,

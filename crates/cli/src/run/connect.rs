@@ -53,7 +53,8 @@ fn may_come(error: &ConnectError) -> bool {
         ConnectError::Unreachable { .. }
         | ConnectError::TimedOut { .. }
         | ConnectError::Stopping { .. }
-        | ConnectError::Moving { .. } => true,
+        | ConnectError::Moving { .. }
+        | ConnectError::Full { .. } => true,
         // A proxy whose server is away, or a server that has as many connections as it may.
         ConnectError::Refused { status, .. } => matches!(status, 429 | 502..=504),
         _ => false,

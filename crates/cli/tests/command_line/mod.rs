@@ -1,6 +1,7 @@
 //! The command line as real processes against a real server.
 
 mod edges;
+mod foreign;
 mod run_signals;
 mod run_waits;
 mod support;

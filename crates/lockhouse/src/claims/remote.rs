@@ -14,8 +14,8 @@ use crate::remote::http::api::Api;
 use crate::remote::http::call::Call;
 use crate::remote::http::problem::{Problem, unusable};
 use crate::remote::http::views::{
-    AssignmentBody, Assignments, ClaimBody, ClaimRequest, ClaimedBody, RenewedBody, TokenRequest,
-    UnassignedBody,
+    AssignmentBody, Assignments, ClaimBody, ClaimRequest, ClaimedBody, ReleasedBody, RenewedBody,
+    TokenRequest, UnassignedBody,
 };
 use crate::secret::Secret;
 use crate::whole_millis::whole_millis;
@@ -86,10 +86,12 @@ pub(super) async fn release(api: &Arc<Api>, name: Name<'_>, token: &Secret) -> R
     let server = api.clone();
     let work = async move {
         let reply = server.send(&call).await?;
-        match reply.check().map_err(ClaimError::from) {
+        match reply.read::<ReleasedBody>().map_err(ClaimError::from) {
+            Ok(ReleasedBody { released: true }) => Ok(()),
+            Ok(ReleasedBody { released: false }) => Err(unusable("released").into()),
             // A repeat may find the result of the first attempt.
             Err(ClaimError::ClaimExpired | ClaimError::ClaimLost { .. }) if reply.is_repeated => Ok(()),
-            released => released,
+            Err(error) => Err(error),
         }
     };
     api.carry_out(work, |_| async {}).await?

@@ -15,7 +15,7 @@ use crate::remote::http::call::Call;
 use crate::remote::http::problem::{Problem, unusable};
 use crate::remote::http::views::{
     GivenBack, Id, LockItem, LockedBody, NewLocks, OpenRequest, OpenedBody, OwnerBody, ReleaseItem,
-    ReleaseRequest, UndoItem, UndoRequest, Undone,
+    ReleaseRequest, RenewedBody, UndoItem, UndoRequest, Undone,
 };
 use crate::secret::Secret;
 use crate::whole_millis::whole_millis;
@@ -71,7 +71,7 @@ pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerE
 }
 
 pub(super) async fn resume(api: &Arc<Api>, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
-    api.ask(of_owner(Call::get, id, secret)).await?.check()?;
+    api.ask(of_owner(Call::get, id, secret)).await?.read::<OwnerBody>()?;
     Ok(Owner { location: BucketLocation::Remote(api.clone()), id, secret: secret.clone() })
 }
 
@@ -93,7 +93,11 @@ pub(super) async fn lock(
     let (server, owner) = (api.clone(), owner.clone());
     let work = async move {
         let locked: LockedBody = server.send(&call).await?.read()?;
-        Ok::<_, LockError>(locked.locks())
+        let locked = locked.locks();
+        // In the order asked.
+        let are_those =
+            locked.iter().map(|lock| &lock.name).eq(request.locks.iter().map(|item| &item.name.0));
+        if are_those { Ok::<_, LockError>(locked) } else { Err(unusable("locks").into()) }
     };
     let tidy = |locked: Result<Vec<OfflineLock>, LockError>| async move {
         if let (Ok(granted), BucketLocation::Remote(api)) = (locked, &owner.location) {
@@ -315,7 +319,7 @@ pub(super) async fn has_lock(
 pub(super) async fn touch(api: &Arc<Api>, owner: &Owner) -> Result<bool, StoreError> {
     let id = owner.id.to_string();
     let call = Call::post(&["owners", &id, "heartbeat"]).by(&owner.secret).idempotent();
-    let beat = api.ask(call).await?.check();
+    let beat = api.ask(call).await?.read::<RenewedBody>();
     Ok(known(beat)?.is_some())
 }
 
@@ -333,7 +337,7 @@ pub(super) async fn end(api: &Arc<Api>, owner: &Owner) -> Result<bool, StoreErro
     let work = async move {
         let reply = server.send(&call).await?;
         // A repeat may find the result of the first attempt.
-        Ok(known(reply.check())?.is_some() || reply.is_repeated)
+        Ok(known(reply.read_nothing())?.is_some() || reply.is_repeated)
     };
     api.carry_out(work, |_| async {}).await?
 }

@@ -111,6 +111,16 @@ pub enum ConnectError {
         /// The server.
         address: String,
     },
+    /// The server has as many connections or sessions as it may have, of all clients, of the tenant or of the
+    /// bucket. There may be fewer later.
+    #[error("{address} takes no more sessions now ({bound}); try again later")]
+    Full {
+        /// The server.
+        address: String,
+        /// The setting that is reached, such as `sessions_per_tenant`, or why else there can be no session
+        /// now.
+        bound: String,
+    },
     /// The program at the address does not speak this protocol, or broke it.
     #[error("{address} does not answer as a lockhouse server: {message}")]
     NotLockhouse {

@@ -4,6 +4,7 @@ mod bounds;
 mod cancel;
 mod endpoints;
 mod faults;
+mod foreign;
 mod hostile;
 mod numbers;
 mod proxy;

@@ -12,12 +12,16 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 
 /// Takes the next connection.
 pub(crate) async fn accept(listener: &TcpListener) -> WebSocketStream<TcpStream> {
+    accept_on(listener.accept().await.unwrap().0).await
+}
+
+/// Takes this connection.
+pub(crate) async fn accept_on(stream: TcpStream) -> WebSocketStream<TcpStream> {
     #[expect(clippy::result_large_err, reason = "the signature is the library's")]
     let select = |_: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
         response.headers_mut().insert("sec-websocket-protocol", "lockhouse.v1".parse().unwrap());
         Ok(response)
     };
-    let (stream, _) = listener.accept().await.unwrap();
     tokio_tungstenite::accept_hdr_async(stream, select).await.unwrap()
 }
 

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse_cli::api::{BucketClient, Call};
+use lockhouse_cli::api::{BucketClient, Call, ENTRIES};
+use lockhouse_cli::cluster::FLEET;
 use lockhouse_cli::exit::Failure;
 use lockhouse_cli::print::text;
 use lockhouse_cli::secret_file::{self, SecretFile};
+use lockhouse_cli::shape::Promised;
 use lockhouse_cli::target::Target;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -17,7 +19,7 @@ use super::PATIENCE;
 use super::diagnosis::Diagnosis;
 
 const NAME: &str = "asked server";
-const FLEET: &str = "fleet";
+const CHECK: &str = "fleet";
 
 /// A server that runs, and what it is asked with.
 #[derive(Debug, Args)]
@@ -54,7 +56,7 @@ impl AskedServer {
             key_file: self.key_file,
         };
         if is_of_fleet {
-            match ask(&target, Call::get(&["cluster"]).of_server()).await {
+            match ask(&target, Call::get(&["cluster"]).of_server(), FLEET).await {
                 Ok(fleet) => {
                     diagnosis.ok(NAME, format!("{server} answers, and takes the credential"));
                     check_nodes(&fleet, diagnosis);
@@ -62,7 +64,7 @@ impl AskedServer {
                 Err(why) => diagnosis.fault(NAME, why, "name a node that runs, with a key that may operate"),
             }
         } else {
-            match ask(&target, Call::get(&["query"]).with("limit", "1")).await {
+            match ask(&target, Call::get(&["query"]).with("limit", "1"), ENTRIES).await {
                 Ok(_) => diagnosis.ok(NAME, format!("{server} answers, and takes the credential")),
                 Err(why) => diagnosis.fault(NAME, why, "name a server that runs, with a key that may query"),
             }
@@ -70,10 +72,10 @@ impl AskedServer {
     }
 }
 
-async fn ask(target: &Target, call: Call) -> Result<Value, String> {
+async fn ask(target: &Target, call: Call, members: Promised) -> Result<Value, String> {
     let client = BucketClient::new(target).map_err(|Failure { message, .. }| message)?;
     // A node asks all others, and waits for each.
-    match timeout(PATIENCE + Duration::from_secs(5), client.call(call)).await {
+    match timeout(PATIENCE + Duration::from_secs(5), client.call(call, members)).await {
         Ok(answer) => answer.map_err(|Failure { message, .. }| message),
         Err(_) => Err("no answer in time".to_owned()),
     }
@@ -86,25 +88,25 @@ fn check_nodes(fleet: &Value, diagnosis: &mut Diagnosis) {
         if let Some(why) = node["unreachable"].as_str() {
             let advice =
                 format!("see whether it runs, and whether other nodes reach it at {}", node["address"]);
-            diagnosis.fault(FLEET, format!("node {label} does not answer: {why}"), advice);
+            diagnosis.fault(CHECK, format!("node {label} does not answer: {why}"), advice);
         } else if let Some(why) = node["notReady"].as_str() {
             let advice = "docs/operations.md says what each reason means";
-            diagnosis.fault(FLEET, format!("node {label} is not ready: {why}"), advice);
+            diagnosis.fault(CHECK, format!("node {label} is not ready: {why}"), advice);
         }
     }
     let versions: BTreeSet<&str> = nodes.iter().filter_map(|node| node["version"].as_str()).collect();
     if versions.len() > 1 {
         let versions = versions.into_iter().collect::<Vec<_>>().join(", ");
         let advice = "end the upgrade: restart the nodes of the earlier version, one by one";
-        diagnosis.warn(FLEET, format!("the nodes have several versions: {versions}"), advice);
+        diagnosis.warn(CHECK, format!("the nodes have several versions: {versions}"), advice);
     }
     let slots = fleet["slots"].as_array().map(Vec::as_slice).unwrap_or_default();
     for state in ["free", "unservable"] {
         let count = slots.iter().filter(|slot| slot["state"] == state).count();
         if count > 0 {
             let advice = "wait for a slot lease and look again; the logs of the nodes say why";
-            diagnosis.warn(FLEET, format!("{count} slots are {state}, and served by no node"), advice);
+            diagnosis.warn(CHECK, format!("{count} slots are {state}, and served by no node"), advice);
         }
     }
-    diagnosis.ok_unless_found(FLEET, format!("{} nodes answer, and have all slots", nodes.len()));
+    diagnosis.ok_unless_found(CHECK, format!("{} nodes answer, and have all slots", nodes.len()));
 }

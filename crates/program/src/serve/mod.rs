@@ -7,12 +7,15 @@ mod signals;
 use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use lockhouse_cli::exit::{FAILURE, USAGE, complain};
 use lockhouse_server::{
-    BindError, Config, Files, Listener, LoadedSettings, NodeUrl, OpenStoreError, Server, SettingsProblem,
-    Sources, StoreChoice, Tls, TlsError, bind, bind_metrics, fingerprint, fit_open_files,
+    BindError, Config, DroppedLines, Files, Listener, LoadedSettings, NodeUrl, OpenStoreError, Server,
+    SettingsProblem, Sources, StoreChoice, Tls, TlsError, bind, bind_metrics, fingerprint, fit_open_files,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -65,10 +68,13 @@ impl Serve {
     pub(super) fn run(self: Box<Self>) -> ExitCode {
         let sources = self.options.sources();
         let Some(loaded) = load(&sources) else { return ExitCode::from(USAGE) };
-        if let Err(why) = log::begin(loaded.settings.log.format) {
-            complain(why);
-            return ExitCode::from(USAGE);
-        }
+        let log = match log::begin(loaded.settings.log.format) {
+            Ok(log) => log,
+            Err(why) => {
+                complain(why);
+                return ExitCode::from(USAGE);
+            }
+        };
         for (name, meant) in sources.misspelt() {
             tracing::warn!("the variable {name} is unknown; is {meant} meant?");
         }
@@ -79,18 +85,33 @@ impl Serve {
                 return ExitCode::from(FAILURE);
             }
         };
-        match runtime.block_on(serve(sources, loaded)) {
+        match runtime.block_on(serve(sources, loaded, log.dropped())) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
+                let code = error.exit_code();
                 // As the faults of the settings themselves: each in a line of its own.
-                error.to_string().split('\n').for_each(complain);
-                ExitCode::from(error.exit_code())
+                briefly(move || error.to_string().split('\n').for_each(complain));
+                ExitCode::from(code)
             }
         }
     }
 }
 
-async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
+/// Writes something for people, but waits for them no longer than [`PATIENCE`].
+fn briefly(write: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        write();
+        // The wait may be over.
+        _ = done.send(());
+    });
+    _ = is_done.recv_timeout(PATIENCE);
+}
+
+/// How long a reader of the last lines may stand still.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+async fn serve(sources: Sources, loaded: LoadedSettings, dropped_lines: DroppedLines) -> Result<(), Error> {
     // Signals are taken before the server is announced, so that none can end it the hard way.
     let hangup = Hangup::at_start();
     let (stop, now) = (CancellationToken::new(), CancellationToken::new());
@@ -112,7 +133,7 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
         None => None,
     };
     let limits = fit_open_files(settings.limits, settings.is_of_fleet());
-    let mut config = Config { authority, tls: tls.clone(), limits, ..settings.config() };
+    let mut config = Config { authority, tls: tls.clone(), limits, dropped_lines, ..settings.config() };
     if config.cluster.advertise.is_none() {
         // Other nodes are on this machine, too, if no other address is named.
         let own = listener.local_addr()?;
@@ -126,10 +147,7 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
             return Ok(());
         }
     };
-    if let StoreChoice::Sqlite(path) = &store {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        tracing::info!("the database file is {}", path.display());
-    }
+    log_place(&store);
     announce(&listener, metrics.as_ref(), &tls, settings.tls.self_signed.is_some())?;
     let reload = Reload { sources, started: loaded, server: server.clone(), tls };
     let reload = async {
@@ -150,9 +168,19 @@ async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
         never = reload => never,
         never = metrics => never,
         () = now.cancelled() => {
-            complain("stopped at once by a second signal: what waits for the end of the drain is given up");
+            tracing::warn!(
+                "stopped at once by a second signal: what waits for the end of the drain is given up"
+            );
             Ok(())
         }
+    }
+}
+
+/// Logs where the state of the server is.
+fn log_place(store: &StoreChoice) {
+    if let StoreChoice::Sqlite(path) = store {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        tracing::info!("the database file is {}", path.display());
     }
 }
 
@@ -219,7 +247,13 @@ fn announce(
             "this server speaks no TLS: unless a proxy before it does, others on the network can read keys and secrets"
         );
     }
-    let mut stdout = io::stdout();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
+    // A reader of stdout that stands still, or a stdout that takes nothing, keeps no client waiting.
+    thread::spawn(move || {
+        let mut stdout = io::stdout();
+        if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            let addresses = text.trim_end().replace('\n', ", ");
+            tracing::warn!("cannot write to stdout ({error}): {addresses}");
+        }
+    });
+    Ok(())
 }

@@ -114,6 +114,13 @@ impl Scrape {
             ("lockhouse_limit_refusals", "What was refused or cut off as it was over a bound of the server"),
             self.refused.iter().map(|(word, count)| (vec![("reason", *word)], *count)),
         )?;
+        writer.counters(
+            (
+                "lockhouse_log_lines_dropped",
+                "Lines of the log that were dropped, as its reader did not keep up",
+            ),
+            [(Labels::new(), self.dropped_lines)],
+        )?;
         let Memory { all, most, each } = self.tables;
         writer.gauge(("lockhouse_table_memory_bytes", "Memory of all lock tables"), all as f64)?;
         writer.gauge(

@@ -21,6 +21,8 @@ pub(super) struct Scrape {
     pub(super) connections: usize,
     /// Refusals and cut-offs, by kind.
     pub(super) refused: Vec<(&'static str, u64)>,
+    /// The lines of the log that were dropped.
+    pub(super) dropped_lines: u64,
     /// The memory of the lock tables.
     pub(super) tables: Memory,
     /// The frames that clients have not taken yet.
@@ -74,6 +76,7 @@ impl Scrape {
                 .iter()
                 .map(|kind| (kind.word(), state.limiter.refusals.of(*kind)))
                 .collect(),
+            dropped_lines: state.config.dropped_lines.count(),
             tables: Memory { all: tables.0, most: tables.1, each: limits.table_bytes() },
             unread: Memory { all: unread.0, most: unread.1, each: limits.unread_bytes() },
             limits,

@@ -124,7 +124,7 @@ mod tests {
         assert!(begin.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         clock.advance(Duration::from_millis(config.lease.as_millis()));
         store.set_faults(Faults::NONE);
-        assert_eq!(begin.await.err(), Some("no room for another session"));
+        assert_eq!(begin.await.err(), Some(super::state::NOT_NOTED));
         assert_eq!(state.sessions.len(), 0);
     }
 

@@ -8,7 +8,7 @@ use lockhouse::core::{
 };
 use lockhouse_wire::{EndedReason, HolderView, LostReason, ServerEvent, Ticket};
 
-use super::refusals::{depends_on_others, fault_of, fit};
+use super::refusals::{depends_on_others, fault_of, fit, setting_of};
 use super::state::Session;
 use super::verdict::{PendingCall, SessionEnd, Verdict};
 use crate::bounds::{RESEND_BYTES, SPARED_BYTES, UNCOUNTED_BYTES};
@@ -82,6 +82,7 @@ impl Session {
         }
         match (asked, outcome) {
             (PendingCall::Lease, Outcome::Joined(agent)) => self.lease_agent = Some(agent),
+            (PendingCall::Lease, Outcome::Refused(refusal)) => self.no_lease = setting_of(&refusal),
             (PendingCall::Renewal, Outcome::Renewed { alive: false }) => self.end(SessionEnd::LeaseExpired),
             (PendingCall::Join { agent }, Outcome::Joined(id)) => {
                 self.table.add_agent(agent, id);

@@ -47,6 +47,20 @@ pub(super) fn depends_on_others(refusal: &Refusal) -> bool {
     )
 }
 
+/// The setting that keeps a session from beginning.
+pub(super) fn setting_of(refusal: &Refusal) -> Option<&'static str> {
+    match refusal {
+        Refusal::TooManyAgents { .. } => Some("agents_per_bucket"),
+        Refusal::BudgetExceeded { .. } => Some("table_mib_per_tenant"),
+        _ => None,
+    }
+}
+
+/// The refusal of one more in a bucket that has as many as this setting allows.
+fn full(field: &'static str, limit: u32, setting: &str) -> FrameProblem<'static> {
+    FrameProblem::with_field(field, format!("one of at most {limit} of a bucket at once (limits.{setting})"))
+}
+
 pub(super) fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, FrameProblem<'static>) {
     let quota = |problem| (ErrorCode::QuotaExceeded, problem);
     match refusal {
@@ -63,18 +77,15 @@ pub(super) fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, FrameProble
         Refusal::TooManyRequests { limit } => {
             quota(FrameProblem::with_field("id", format!("one of at most {limit} of an agent at once")))
         }
-        Refusal::TooManyEntries { limit } => {
-            quota(FrameProblem::with_field("id", format!("one of at most {limit} of a bucket at once")))
-        }
-        Refusal::TooManyNames { limit } => {
-            quota(FrameProblem::with_field("name", format!("one of at most {limit} of a bucket at once")))
-        }
-        Refusal::BudgetExceeded { limit } => quota(FrameProblem::with_message(format!(
-            "the tables of the tenant have all of the {limit} bytes of memory that they may have: give something back first"
+        Refusal::TooManyEntries { limit } => quota(full("id", *limit, "requests_per_bucket")),
+        // The name itself is as good as any other one.
+        Refusal::TooManyNames { limit } => quota(FrameProblem::with_message(format!(
+            "the bucket has something held or queued under {limit} names, which are all that it may have (limits.names_per_bucket)"
         ))),
-        Refusal::TooManyAgents { limit } => {
-            quota(FrameProblem::with_field("agent", format!("one of at most {limit} of a bucket at once")))
-        }
+        Refusal::BudgetExceeded { limit } => quota(FrameProblem::with_message(format!(
+            "the tables of the tenant have all of the {limit} bytes of memory that they may have (limits.table_mib_per_tenant): give something back first"
+        ))),
+        Refusal::TooManyAgents { limit } => quota(full("agent", *limit, "agents_per_bucket")),
         Refusal::UnknownAgent => {
             let rule = "an agent that has joined and not ended";
             (ErrorCode::UnknownAgent, FrameProblem::with_value("agent", &agent.to_string(), rule))

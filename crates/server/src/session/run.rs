@@ -18,12 +18,9 @@ use crate::limits::{Refused, wire_limits};
 use crate::state::{AppState, Phase};
 use crate::websocket::{Admission, Attach, Denial, Farewell, ReadMode, WebSocketConnection, WriteQueue};
 
-/// The WebSocket close code of a server that is too busy.
-const TRY_AGAIN_LATER: u16 = 1013;
-
 /// The farewell to a client that cannot be served now.
 pub(crate) fn busy(why: &'static str) -> Farewell {
-    Farewell::new(WriteQueue::default(), TRY_AGAIN_LATER, why)
+    Farewell::new(WriteQueue::default(), close::FULL, why)
 }
 
 /// Closes a connection whose bucket moves, at its turn among all that have to come again.

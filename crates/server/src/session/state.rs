@@ -42,6 +42,8 @@ pub(super) struct Session {
     pub(super) phase: watch::Receiver<Phase>,
     /// The agent whose lease is the session's.
     pub(super) lease_agent: Option<AgentId>,
+    /// The setting that kept it from having one.
+    pub(super) no_lease: Option<&'static str>,
     pub(super) table: AgentTable,
     pub(super) outbound: Outbound,
     pub(super) watches: Watches,
@@ -65,6 +67,9 @@ pub(super) struct Session {
     pub(super) pings: u64,
     pub(super) answered: u64,
 }
+
+/// Why a session does not begin whose lease no store has noted in time.
+pub(super) const NOT_NOTED: &str = "the store has not noted the length of the lease";
 
 impl Session {
     /// Begins a session, or returns the reason against it: the server or the bucket is full, or the store
@@ -109,6 +114,7 @@ impl Session {
             former_secret,
             phase,
             lease_agent: None,
+            no_lease: None,
             table: AgentTable::default(),
             outbound: Outbound::default(),
             watches: Watches::default(),
@@ -128,8 +134,7 @@ impl Session {
         };
         let lease_ms = Some(session.state.config.lease.as_millis());
         session.ask(PendingCall::Lease, Command::Join(NewAgent { client_id: "", lease_ms }));
-        // The answer waits until the store knows how long leases last, after the first session of all at
-        // once.
+        // The answer waits until the store knows how long leases last.
         let answered = async {
             while !session.asked.is_empty() && session.over.is_none() {
                 session.port.ready().await;
@@ -138,7 +143,7 @@ impl Session {
         };
         _ = timeout(limits.hello_timeout, answered).await;
         let has_begun = session.lease_agent.is_some() && session.over.is_none();
-        if has_begun { Ok(session) } else { Err("no room for another session") }
+        if has_begun { Ok(session) } else { Err(session.no_lease.unwrap_or(NOT_NOTED)) }
     }
 
     /// Sends an error that a later repetition would meet again.

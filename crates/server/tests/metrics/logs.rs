@@ -1,5 +1,8 @@
 //! Logs, and the id by which the lines of a request are found.
 
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
@@ -89,4 +92,62 @@ fn another_format_is_refused_with_those_that_there_are() {
     let (code, _, stderr) = run_in_vain(&mut lockhouse(folder.path(), &serve));
     assert_eq!(code, Some(2));
     assert!(stderr.contains("\"xml\"") && stderr.contains("\"text\" or \"json\""), "{stderr}");
+}
+
+/// The value of a metric without labels.
+async fn metric(server: &Running, name: &str) -> u64 {
+    let text =
+        reqwest::get(format!("http://{}/metrics", server.address)).await.unwrap().text().await.unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    line.unwrap_or_else(|| panic!("no {name}")).parse::<f64>().unwrap() as u64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_of_the_log_that_stands_still_keeps_no_call_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--fresh", "--log-format", "json"];
+    let mut command = lockhouse(folder.path(), &serve);
+    command.env("RUST_LOG", "lockhouse_server=debug");
+    let (server, mut stderr) = Running::with_unread_log(command);
+    // Each call is a line, and the lines are more than the pipe and the queue take together.
+    let client = Client::new();
+    let url = format!("http://{}/v1/buckets/default/owners/nobody", server.address);
+    let calls = async {
+        while metric(&server, "lockhouse_log_lines_dropped_total").await == 0 {
+            for _ in 0..500 {
+                assert_eq!(client.get(&url).send().await.unwrap().status(), 401);
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), calls).await.expect("a call waits for the log");
+    // Once the log is read again, it says that lines are missing. The end does not wait for a reader either.
+    let mut log = BufReader::new(&mut stderr);
+    let report = loop {
+        let mut line = String::new();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "the log ended");
+        let line: Value = serde_json::from_str(&line).unwrap();
+        if line["message"].as_str().is_some_and(|message| message.contains("were dropped")) {
+            break line;
+        }
+    };
+    assert_eq!(report["level"], "WARN", "{report}");
+    assert!(report["lines"].as_u64().unwrap() > 0, "{report}");
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_server_whose_output_takes_nothing_serves_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let listen = format!("127.0.0.1:{port}");
+    let mut command =
+        lockhouse(folder.path(), &["serve", "--listen", &listen, "--store", "memory:", "--fresh"]);
+    let mut server = command.stdout(full()).stderr(full()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while reqwest::get(format!("http://{listen}/livez")).await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it does not serve");
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
 }

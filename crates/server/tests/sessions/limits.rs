@@ -186,7 +186,7 @@ async fn a_bucket_has_so_many_requests_in_all_its_sessions() {
     other.granted(1).await;
     other.request(2, 1, "n").await;
     let error = other.next().await;
-    assert_eq!(error["rule"], "one of at most 2 of a bucket at once", "{error}");
+    assert_eq!(error["rule"], "one of at most 2 of a bucket at once (limits.requests_per_bucket)", "{error}");
     assert_eq!(server.server.refused(Refused::Frame), 1);
     let (status, body, _) = problem(&call_from(&server, [127, 0, 0, 1], &claim("default", "r")).await.1);
     assert_eq!((status, &body["code"]), (429, &json!("quota_exceeded")), "{body}");

@@ -40,7 +40,7 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
         (&json!("error"), &json!("quota_exceeded")),
         "{refused}"
     );
-    let message = "the tables of the tenant have all of the 1048576 bytes of memory that they may have: give something back first";
+    let message = "the tables of the tenant have all of the 1048576 bytes of memory that they may have (limits.table_mib_per_tenant): give something back first";
     assert_eq!(refused["message"], message);
     assert_eq!(refused["retryAfterMs"], 1000, "others of the tenant may make room");
     let held = refused["id"].as_u64().unwrap() - 1;

@@ -151,7 +151,8 @@ fn servers_at(
     password: Option<PasswordSource>,
 ) -> Result<(Servers, Box<str>), PostgresOpenError> {
     let DatabaseAddress { servers: mut configs, security } = DatabaseAddress::of(address)?;
-    let tls = tls::connector(&security)?;
+    // A file that cannot be used is a fault of the settings.
+    tls::connector(&security)?;
     for config in &mut configs {
         config
             .application_name("lockhouse")
@@ -160,7 +161,7 @@ fn servers_at(
             .keepalives_idle(limit.max(Duration::from_secs(1)));
     }
     let place = place_of(&configs, schema).into();
-    Ok((Servers { configs, tls, password }, place))
+    Ok((Servers { configs, security, password }, place))
 }
 
 impl PostgresStore {

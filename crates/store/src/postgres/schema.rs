@@ -61,12 +61,17 @@ SELECT kind, name, owner, token, length, at, ends, seed, who, metadata, word, wh
 ORDER BY tenant, bucket, kind, first, second, third";
 
 /// A call of a function of that schema, which is quoted: with the time that it may wait for the lock of a
-/// row, what the caller [knows](super::generation::Known), and so many further arguments.
+/// row, which comes with the setting by which the server tells that a commit has no standby, what the caller
+/// [knows](super::generation::Known), and so many further arguments.
 pub(crate) fn call(schema: &str, function: &str, further: usize) -> String {
     let params = (9..9 + further).map(|number| format!(", ${number}"));
     let further: String = params.collect();
-    format!("{schema}.{function}($1, ROW($2, $3, $4, $5, $6, $7, $8)::{schema}.known{further})")
+    format!("{schema}.{function}({LOCK_MS}, ROW($2, $3, $4, $5, $6, $7, $8)::{schema}.known{further})")
 }
+
+/// The first parameter. A role may be set to get no warnings, and then a commit that no standby has would
+/// look like any other.
+const LOCK_MS: &str = "(SELECT $1::integer FROM set_config('client_min_messages', 'warning', true))";
 
 /// A statement about the tables of that schema, which is quoted.
 pub(crate) fn of(schema: &str, sql: &str) -> String {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::call::Call;
 use super::client::{Answer, Http, Unanswered};
 use super::problem::Problem;
-use super::views;
+use super::views::{self, Unusable};
 use crate::error::StoreError;
 use crate::remote::session::backoff::Backoff;
 
@@ -23,6 +23,9 @@ const AWAY: Duration = Duration::from_secs(1);
 
 /// When to use a URL again that leads nowhere.
 const NEVER: Duration = Duration::from_secs(3600);
+
+/// The status of an answer without a body.
+const NO_CONTENT: u16 = 204;
 
 /// How often a call is sent at least before its time is over, if nothing at all comes back.
 const ATTEMPTS: u32 = 3;
@@ -60,8 +63,15 @@ impl Reply {
         views::read(&self.answer.body).map_err(unusable)
     }
 
-    /// As [`read`](Self::read), of an answer that has nothing to say.
-    pub(crate) fn check(&self) -> Result<(), Box<Problem>> {
+    /// As [`read`](Self::read), of an answer without a body.
+    pub(crate) fn read_nothing(&self) -> Result<(), Box<Problem>> {
+        self.check()?;
+        let is_as_promised = self.answer.status == NO_CONTENT && self.answer.body.is_empty();
+        let unusable = || self.about(Problem::unusable(&self.answer, &Unusable(None)));
+        if is_as_promised { Ok(()) } else { Err(unusable()) }
+    }
+
+    fn check(&self) -> Result<(), Box<Problem>> {
         if self.answer.is_success() { Ok(()) } else { Err(self.about(Problem::of(&self.answer))) }
     }
 

@@ -151,10 +151,10 @@ impl Http {
         whole(self.ask(request).await?).await
     }
 
-    /// The body of a success, to be read piece by piece; another answer is read as a whole. As the call
-    /// changes nothing, each of several URLs is tried once. None is waited for longer than
+    /// The response of a success, whose body is read piece by piece; another answer is read as a whole. As
+    /// the call changes nothing, each of several URLs is tried once. None is waited for longer than
     /// [`LONGEST_PATIENCE`].
-    pub(super) async fn open(&self, call: &Call) -> Result<Result<Incoming, Answer>, Unanswered> {
+    pub(super) async fn open(&self, call: &Call) -> Result<Result<Response<Incoming>, Answer>, Unanswered> {
         let (mut untried, mut before) = (self.endpoints.addresses().len(), None);
         loop {
             let endpoint = self.endpoints.current();
@@ -177,10 +177,13 @@ impl Http {
         }
     }
 
-    async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Result<Incoming, Answer>, Unanswered> {
+    async fn begin(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Result<Response<Incoming>, Answer>, Unanswered> {
         let response = self.ask(request).await?;
         if response.status().is_success() {
-            return Ok(Ok(response.into_body()));
+            return Ok(Ok(response));
         }
         whole(response).await.map(Err)
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use http_body_util::BodyExt;
+use hyper::StatusCode;
 use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::call::Call;
@@ -96,14 +98,19 @@ pub enum EventsError {
     /// The server refuses them; the answer has the problem.
     #[error("the server refuses its events: status {}", .0.status)]
     Refused(Answer),
+    /// A success, but no stream of events: no lockhouse server answers so. The answer has no body.
+    #[error("the server does not answer as a lockhouse server: status {} and no events", .0.status)]
+    NoEvents(Answer),
 }
 
 impl EventsError {
-    /// Whether the same may be had later.
-    fn is_temporary(&self) -> bool {
+    /// Whether the same may be had later. Where events have come before, a page in their place is that of a
+    /// proxy.
+    fn is_temporary(&self, has_begun: bool) -> bool {
         match self {
             Self::Unanswered(Unanswered::Untrusted(_)) => false,
             Self::Unanswered(_) => true,
+            Self::NoEvents(_) => has_begun,
             Self::Refused(answer) => matches!(answer.status, 429 | 502..=504),
         }
     }
@@ -121,6 +128,9 @@ pub struct SentEvents {
 
 /// A server writes something at least each 15 s; a connection that is silent for this long is over.
 const SILENCE: Duration = Duration::from_secs(40);
+
+/// The content type of events.
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// No line of events is longer.
 const LINE_BYTES: usize = 16 << 20;
@@ -187,7 +197,17 @@ impl Http {
     ///
     /// Cancel safe.
     pub async fn open_events(&self, query: &EventQuery) -> Result<SentEvents, EventsError> {
-        let body = self.open(&query.call()).await?.map_err(EventsError::Refused)?;
+        let response = self.open(&query.call()).await?.map_err(EventsError::Refused)?;
+        let content = response.headers().get(CONTENT_TYPE).and_then(|content| content.to_str().ok());
+        let is_stream = content.is_some_and(|content| {
+            content.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(EVENT_STREAM))
+        });
+        if response.status() != StatusCode::OK || !is_stream {
+            let status = response.status().as_u16();
+            let answer = Answer { status, is_replayed: false, location: None, body: Vec::new() };
+            return Err(EventsError::NoEvents(answer));
+        }
+        let body = response.into_body();
         let (text, ready) = (Vec::new(), VecDeque::new());
         Ok(SentEvents { body, text, ready, last_id: query.last_id.clone() })
     }
@@ -216,7 +236,7 @@ impl Http {
         query: EventQuery,
     ) -> impl Stream<Item = Result<SentEvent, EventsError>> + Send + use<> {
         let (http, backoff) = (self.clone(), Backoff::default());
-        let state = Some(Reconnecting { http, query, open: None, backoff });
+        let state = Some(Reconnecting { http, query, open: None, has_begun: false, backoff });
         unfold(state, |state| async move {
             let mut state = state?;
             match state.next().await {
@@ -232,6 +252,7 @@ struct Reconnecting {
     query: EventQuery,
     /// The present connection, and since when it is there.
     open: Option<(SentEvents, Instant)>,
+    has_begun: bool,
     backoff: Backoff,
 }
 
@@ -240,8 +261,8 @@ impl Reconnecting {
         loop {
             let Some((open, since)) = &mut self.open else {
                 match self.http.open_events(&self.query).await {
-                    Ok(open) => self.open = Some((open, Instant::now())),
-                    Err(error) if error.is_temporary() => sleep(self.backoff.pause()).await,
+                    Ok(open) => (self.open, self.has_begun) = (Some((open, Instant::now())), true),
+                    Err(error) if error.is_temporary(self.has_begun) => sleep(self.backoff.pause()).await,
                     Err(error) => return Err(error),
                 }
                 continue;
@@ -404,7 +425,7 @@ mod tests {
             backoff.pause();
         }
         let open = Some((events.unwrap(), Instant::now()));
-        let mut state = Reconnecting { http, query, open, backoff };
+        let mut state = Reconnecting { http, query, open, has_begun: true, backoff };
         pass(GOOD).await;
         drop(peer);
         let begun = Instant::now();
@@ -430,7 +451,7 @@ mod tests {
         for (urls, is_temporary) in [([&no_tls, &nothing], true), ([&no_tls, &no_tls], false)] {
             let http = connect(urls[0]).or(urls[1]).http().unwrap();
             let error = http.open_events(&EventQuery::new()).await.unwrap_err();
-            assert_eq!(error.is_temporary(), is_temporary, "{error:?}");
+            assert_eq!(error.is_temporary(false), is_temporary, "{error:?}");
         }
     }
 }

@@ -432,6 +432,12 @@ impl From<Entry> for Assignment {
     }
 }
 
+/// The answer to the release of a claim.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ReleasedBody {
+    pub(crate) released: bool,
+}
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct UnassignedBody {
     pub(crate) unassigned: bool,

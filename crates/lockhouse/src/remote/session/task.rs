@@ -97,6 +97,7 @@ impl SessionTask {
         };
         match over {
             Some(Over::Closed(code)) => self.shared.with(|state| state.disconnected(code)),
+            Some(Over::Full(_)) => self.shared.with(|state| state.disconnected(Some(close::FULL))),
             Some(Over::Moving) => self.shared.with(|state| state.disconnected(Some(close::RESTART))),
             Some(Over::Binary) => self.shared.with(|state| state.accuse("a message that is no frame")),
             None => {}
@@ -280,6 +281,7 @@ fn no_welcome(address: &Address, over: &Over) -> ConnectError {
     let address = address.to_string();
     let message = match over {
         Over::Moving => return ConnectError::Moving { address },
+        Over::Full(bound) => return ConnectError::Full { address, bound: bound.clone() },
         Over::Closed(Some(close::RESTART)) => return ConnectError::Stopping { address },
         Over::Closed(Some(code)) => format!("it closed with code {code} before its welcome"),
         Over::Closed(None) => "it went away before its welcome".to_owned(),

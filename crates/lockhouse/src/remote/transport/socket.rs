@@ -30,6 +30,8 @@ pub(crate) enum Over {
     Closed(Option<u16>),
     /// The server closed, as another one of its fleet is about to have the bucket.
     Moving,
+    /// The server closed, as it has as many connections or sessions as its setting of this name allows.
+    Full(String),
     /// The server sent a message that is no text.
     Binary,
 }
@@ -85,6 +87,9 @@ pub(crate) async fn receive(
                             && frame.reason == wire::close::MOVING =>
                     {
                         Over::Moving
+                    }
+                    Some(frame) if u16::from(frame.code) == wire::close::FULL => {
+                        Over::Full(shown(frame.reason.as_bytes()))
                     }
                     frame => Over::Closed(frame.map(|frame| frame.code.into())),
                 };

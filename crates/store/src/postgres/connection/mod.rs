@@ -17,11 +17,10 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row, RowStream, Socket};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::{Trouble, is_demoted, said};
 use crate::StoreUnavailable;
-use address::{host_and_port, is_local};
+use address::{Security, host_and_port, is_local};
 use password::PasswordSource;
 
 /// A parameter of a statement, with its type: such a statement needs no name and no round trip of its own.
@@ -31,8 +30,7 @@ pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 #[derive(Clone)]
 pub(crate) struct Servers {
     pub(crate) configs: Vec<Config>,
-    /// None if connections are never secured.
-    pub(crate) tls: Option<MakeRustlsConnect>,
+    pub(crate) security: Security,
     pub(crate) password: Option<PasswordSource>,
 }
 
@@ -192,8 +190,13 @@ const ADDRESSES: u32 = 3;
 async fn connect_to(config: &Config, servers: &Servers, limit: Duration) -> Result<Connected, Box<str>> {
     let mut config = config.clone();
     config.connect_timeout(limit / ADDRESSES);
-    // As in libpq, a socket in the file system needs no protection from the network.
-    let tls = servers.tls.as_ref().filter(|_| !is_local(&config));
+    // As in libpq, a socket in the file system needs no protection from the network. The file of authorities
+    // is read each time, as a new authority comes while the process runs.
+    let tls = if is_local(&config) {
+        None
+    } else {
+        tls::connector(&servers.security).map_err(|error| error.to_string())?
+    };
     if tls.is_none() {
         config.ssl_mode(SslMode::Disable);
     }
@@ -203,7 +206,7 @@ async fn connect_to(config: &Config, servers: &Servers, limit: Duration) -> Resu
         config.password(password);
     }
     match tls {
-        Some(tls) => config.connect(tls.clone()).await.map(Connected::over),
+        Some(tls) => config.connect(tls).await.map(Connected::over),
         None => config.connect(NoTls).await.map(Connected::over),
     }
     .map_err(|error| said(&error))
