@@ -33,7 +33,8 @@ describe('the key of a client', () => {
     const fetch = async (url, init) => {
       calls.push([url, init.headers]);
       const body = { owner: '1', ownerSecret: 's', label: 'Ada', ttlMs: 1000, expiresAt: new Date().toISOString() };
-      return { ok: true, status: 201, headers: { get: () => null }, text: async () => JSON.stringify(body) };
+      const status = init.method === 'DELETE' ? 204 : 201;
+      return { ok: true, status, headers: { get: () => null }, text: async () => JSON.stringify(body) };
     };
     const keys = ['one', 'two'];
     const { client } = start(t, { key: async () => keys[0], fetch });
