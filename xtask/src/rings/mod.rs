@@ -78,7 +78,7 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring {
         name: "rust",
         shows: "unit, scenario, library and server tests",
-        demand: Demand::Little,
+        demand: Demand::Much,
         usual_s: Some(180),
         work: rust,
     },

@@ -8,6 +8,9 @@ use std::thread::{self, ScopedJoinHandle};
 /// What a ring needs of the machine, which decides what runs beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
+    /// More than half of the machine: it waits, too, and relies on being in time. Beside it runs only one that
+    /// computes.
+    Much,
     /// Little: it waits most of the time, for browsers, leases and processes, and relies on being in time
     /// then.
     Little,
@@ -17,8 +20,8 @@ pub(crate) enum Demand {
     Machine,
 }
 
-/// The number of items that run at a time: two that wait and one that computes, or two that compute once none
-/// waits any more.
+/// The number of items that run at a time: two that wait, or one that takes much, and one that computes; or two
+/// that compute once none waits any more.
 const AT_A_TIME: usize = 3;
 
 /// Runs `work` for each item, [`AT_A_TIME`]. The items that need the machine run last, one by one. Returns
@@ -85,13 +88,19 @@ impl<T> Queue<T> {
         let is_waiting = |wanted| self.waiting.iter().any(|(_, needs, _)| *needs == wanted);
         match needs {
             _ if running(Demand::Machine) > 0 => false,
+            Demand::Much => {
+                running(Demand::Much) + running(Demand::Little) == 0 && running(Demand::Cores) < 2
+            }
+            Demand::Little if running(Demand::Much) > 0 => false,
             Demand::Little => running(Demand::Little) + running(Demand::Cores).saturating_sub(1) < 2,
-            Demand::Cores if running(Demand::Little) > 0 || is_waiting(Demand::Little) => {
+            Demand::Cores
+                if [Demand::Much, Demand::Little].iter().any(|it| running(*it) > 0 || is_waiting(*it)) =>
+            {
                 running(Demand::Cores) == 0
             }
             Demand::Cores => running(Demand::Cores) < 2,
             Demand::Machine => {
-                self.running.is_empty() && !is_waiting(Demand::Little) && !is_waiting(Demand::Cores)
+                self.running.is_empty() && self.waiting.iter().all(|(_, needs, _)| *needs == Demand::Machine)
             }
         }
     }
@@ -114,14 +123,17 @@ mod tests {
     }
 
     #[test]
-    fn behind_two_that_wait_runs_one_that_computes() {
-        use Demand::{Cores, Little, Machine};
+    fn behind_those_that_wait_runs_one_that_computes() {
+        use Demand::{Cores, Little, Machine, Much};
         assert_eq!(started(&[Machine, Cores, Little], &[]), Some(1));
         assert_eq!(started(&[Machine, Cores, Little], &[Cores]), Some(2));
         assert_eq!(started(&[Machine, Cores, Little], &[Little]), Some(1));
         assert_eq!(started(&[Machine, Cores, Little], &[Cores, Little]), Some(2));
         assert_eq!(started(&[Cores, Little], &[Little, Little]), Some(0));
         assert_eq!(started(&[Cores, Little], &[Cores, Little, Little]), None);
+        assert_eq!(started(&[Little, Much, Cores], &[Much]), Some(2));
+        assert_eq!(started(&[Much, Little], &[Little]), Some(1));
+        assert_eq!(started(&[Much, Little], &[Cores]), Some(0));
         // Two that compute run only where none waits.
         assert_eq!(started(&[Cores], &[Cores]), Some(0));
         assert_eq!(started(&[Cores], &[Cores, Little]), None);

@@ -82,7 +82,7 @@ fn off_a_terminal_a_wait_says_once_whom_it_waits_for() {
 fn what_is_not_granted_may_have_a_code_of_its_own() {
     let server = ServerProcess::start("10s");
     let mut held = holder(&server, "n", "read _");
-    for limit in [&["--if-available"][..], &["--timeout", "50ms"]] {
+    for limit in [&["--if-available"][..], &["--timeout", "2s"]] {
         let arguments = [&["run", "n", "-E", "9"], limit, &["--", "true"]].concat();
         let output = lockhouse(&server, &arguments).output().unwrap();
         assert_eq!(code(&output), 9, "{output:?}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockhouse::core::{Acquire, AgentId, Command, NewAgent, NewReclaim, NewRequest, Outcome};
 use lockhouse::fleet::{BucketPlace, FleetNode, NodeError, NodeOptions, Peers, Timing, owner_of};
-use lockhouse::store::{NodeRow, PostgresFleet, PostgresOptions, Slot};
+use lockhouse::store::{JoinError, NodeRow, PostgresFleet, PostgresOptions, Slot};
 use lockhouse::{BucketKey, FencingToken, House, Mode, Name, Notice, Options, Port};
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
@@ -40,8 +40,14 @@ impl Peers for InProcess {
 
 impl InProcess {
     pub(crate) async fn start(&self, server: &Server, label: &str) -> Result<FleetNode, NodeError> {
-        let options = NodeOptions::new(label, &format!("http://{label}"));
-        self.start_as(server, options.houses(Options::new().lease(LEASE))).await
+        loop {
+            let options = NodeOptions::new(label, &format!("http://{label}"));
+            match self.start_as(server, options.houses(Options::new().lease(LEASE))).await {
+                // The statements of these fleets have little time, which a busy machine may not give them.
+                Err(NodeError::Join(JoinError::Unavailable(_))) => {}
+                started => return started,
+            }
+        }
     }
 
     /// With a lease of its sessions.
