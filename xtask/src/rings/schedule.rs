@@ -8,8 +8,8 @@ use std::thread::{self, ScopedJoinHandle};
 /// What a ring needs of the machine, which decides what runs beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// More than half of the machine: it waits, too, and relies on being in time. Beside it runs only one that
-    /// computes.
+    /// More than half of the machine: it waits, too, and relies on being in time. Beside it runs only one
+    /// that computes.
     Much,
     /// Little: it waits most of the time, for browsers, leases and processes, and relies on being in time
     /// then.
@@ -20,8 +20,8 @@ pub(crate) enum Demand {
     Machine,
 }
 
-/// The number of items that run at a time: two that wait, or one that takes much, and one that computes; or two
-/// that compute once none waits any more.
+/// The number of items that run at a time: two that wait, or one that takes much, and one that computes; or
+/// two that compute once none waits any more.
 const AT_A_TIME: usize = 3;
 
 /// Runs `work` for each item, [`AT_A_TIME`]. The items that need the machine run last, one by one. Returns
