@@ -92,14 +92,14 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring {
         name: "js",
         shows: "client in Chromium and Node, against the built server; sample applications in Chromium",
-        demand: Demand::Little,
+        demand: Demand::Much,
         usual_s: Some(250),
         work: js,
     },
     Ring {
         name: dashboard::NAME,
         shows: "the dashboard in Chromium, on a server with 10^5 locks",
-        demand: Demand::Little,
+        demand: Demand::Much,
         usual_s: Some(240),
         work: dashboard::ring,
     },
