@@ -22,7 +22,7 @@ export async function visit(t, browser, url, look = 'light') {
   const context = await browser.newContext({ ...LOOKS[look], reducedMotion: 'reduce' });
   t.after(() => context.close());
   const page = await context.newPage();
-  page.setDefaultTimeout(45_000);
+  page.setDefaultTimeout(15_000);
   const complaints = [];
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (message) => {
