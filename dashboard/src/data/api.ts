@@ -110,13 +110,7 @@ export async function call<T>(
   body?: unknown,
   signal?: AbortSignal,
 ): Promise<T> {
-  const options: RequestInit = {
-    method,
-    headers: headers(),
-    cache: 'no-store',
-    credentials: 'omit',
-    redirect: 'error',
-  };
+  const options: RequestInit = { method, headers: headers(), cache: 'no-store', credentials: 'omit' };
   if (body !== undefined) {
     options.headers = { ...headers(), 'Content-Type': 'application/json' };
     options.body = JSON.stringify(body);

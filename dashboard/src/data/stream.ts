@@ -29,7 +29,6 @@ export async function follow(
         headers: { ...headers(), ...from },
         cache: 'no-store',
         credentials: 'omit',
-        redirect: 'error',
         signal: AbortSignal.any([signal, silence.signal]),
       });
       if (response.ok && response.body) {
