@@ -157,7 +157,7 @@ impl BucketClient {
                 call = call.with("cursor", cursor);
             }
             let mut page = self.call(call, ENTRIES).await?;
-            all.append(&mut take_list(&mut page, "entries"));
+            all.extend(take_list(&mut page, "entries"));
             match page["next"].as_str() {
                 Some(next) => cursor = Some(next.to_owned()),
                 None => return Ok(all),

@@ -41,7 +41,7 @@ pub(crate) fn recovery(left: Duration) -> String {
 pub(crate) fn take_back(failure: Failure, undone: Result<(), Failure>) -> Failure {
     let why = failure.message;
     match undone {
-        Ok(_) => Failure::new(failure.code, format_args!("{why}; what was made is given back")),
+        Ok(()) => Failure::new(failure.code, format_args!("{why}; what was made is given back")),
         Err(error) => {
             let error = error.message;
             Failure::new(

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// What a member has to be.
+/// The type of a member.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// A string.
@@ -18,7 +18,7 @@ pub enum Shape {
     List(Promised),
 }
 
-/// Promised by name. An answer may have more.
+/// The members that an answer must have, by name. It may have more.
 pub type Promised = &'static [(&'static str, Shape)];
 
 /// Whether this is an object with these members.

@@ -104,7 +104,7 @@ impl Break {
                 }
             };
             for (list, all) in [("broken", &mut broken), ("gone", &mut gone)] {
-                all.append(&mut take_list(&mut answer, list));
+                all.extend(take_list(&mut answer, list));
             }
         }
         if broken.is_empty() {

@@ -65,7 +65,7 @@ impl Buckets {
         let (mut buckets, mut missing, mut cursor) = (Vec::new(), Vec::new(), None);
         while buckets.len() < most {
             let mut page = api.call(self.call(most - buckets.len(), cursor.as_deref()), BUCKETS).await?;
-            buckets.append(&mut take_list(&mut page, "buckets"));
+            buckets.extend(take_list(&mut page, "buckets"));
             let silent = page["missing"].as_array().into_iter().flatten();
             missing.extend(silent.filter_map(Value::as_str).map(str::to_owned));
             match page["next"].as_str() {

@@ -108,7 +108,7 @@ impl History {
         let most = self.limit.get();
         while entries.len() < most {
             let mut page = api.call(self.call(most - entries.len(), cursor.as_deref()), ENTRIES).await?;
-            entries.append(&mut take_list(&mut page, "entries"));
+            entries.extend(take_list(&mut page, "entries"));
             match page["next"].as_str() {
                 Some(next) => cursor = Some(next.to_owned()),
                 None => break,
