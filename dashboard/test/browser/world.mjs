@@ -86,6 +86,11 @@ function wait(client, name, options = {}) {
   client.locks.request(name, options, () => new Promise(() => {})).catch(() => {});
 }
 
+/** Waits until a client's earlier requests are queued: what comes later on a connection is granted later. */
+async function turn(client) {
+  await client.locks.request('turn', () => {});
+}
+
 async function fillMany(loader) {
   const all = [];
   for (let number = 0; number < HELD_ALONE; number++) {
@@ -96,12 +101,16 @@ async function fillMany(loader) {
 
 async function fillQueues(client) {
   await hold(client('reporter'), 'report', { metadata: 'nightly run' });
-  for (let number = 1; number <= 30; number++) wait(client(`worker-${String(number).padStart(2, '0')}`), 'report');
+  // The first request is the oldest, so that it is among the first rows of a list by age.
+  const first = client('worker-01');
+  wait(first, 'report');
+  await turn(first);
+  for (let number = 2; number <= 30; number++) wait(client(`worker-${String(number).padStart(2, '0')}`), 'report');
   for (const who of ['reader-1', 'reader-2', 'reader-3']) await hold(client(who), 'catalogue', { mode: 'shared' });
   const writer = client('writer');
   wait(writer, 'catalogue');
-  // What comes later on its connection is granted later: the fourth reader has to wait behind the writer.
-  await writer.locks.request('catalogue/turn', () => {});
+  // The fourth reader has to wait behind the writer.
+  await turn(writer);
   wait(client('reader-4'), 'catalogue', { mode: 'shared' });
 }
 
