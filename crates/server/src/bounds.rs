@@ -223,6 +223,10 @@ pub(crate) const LONGEST_TURN: Duration = Duration::from_secs(5);
 /// How many bytes of a WebSocket that is handed on are under way each way at once.
 pub(crate) const RELAY_BYTES: usize = 8192;
 
+/// How long a WebSocket may wait for the node that has its bucket. Clients with several URLs give an attempt
+/// up after 2 s.
+pub(crate) const HAND_ON_PATIENCE: Duration = Duration::from_millis(1500);
+
 /// How long a connection to another node may take.
 pub(crate) const HOP_CONNECT: Duration = Duration::from_secs(1);
 

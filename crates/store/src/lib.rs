@@ -62,7 +62,7 @@ pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
 pub use memory::MemoryStore;
 #[cfg(feature = "conformance")]
 pub use memory::{MemoryBackup, StoredSlot};
-pub use port::{Store, StoreFuture};
+pub use port::{BATCH_COST, Store, StoreFuture};
 #[cfg(feature = "postgres")]
 pub use postgres::{
     PostgresFleet, PostgresLook, PostgresOpenError, PostgresOptions, PostgresStore, SchemaLook, TablesLook,

@@ -13,6 +13,9 @@ use crate::{
 /// A future of an answer, needing no particular runtime.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// The usual bound of the [cost](Store::batch_cost) of a batch.
+pub const BATCH_COST: usize = 4096;
+
 /// A store of durable state, one slot at a time.
 ///
 /// The suite in `conformance` checks every store against this contract.
@@ -65,6 +68,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// Dropping the future leaves the batches as if their outcome were `Unknown`.
     fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>>;
+
+    /// The cost that a batch should have at most now: 1 for each row, and 1 for each KiB in the rows. A larger
+    /// batch is stored all the same.
+    fn batch_cost(&self) -> usize {
+        BATCH_COST
+    }
 
     /// A page of the history, whose rows were written by commits. A store need not have a history: then every
     /// page is empty.

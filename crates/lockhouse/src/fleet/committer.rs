@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockhouse_store::{
@@ -19,22 +19,17 @@ use lockhouse_store::{
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
+use super::pace::Pace;
+use super::turns::{Asked, Turns};
+use crate::engine::commit::batch::LEAST_SHARE;
 use crate::engine::commit::slot_lease::SlotLease;
-
-/// A commit takes no more sections once it has so many writes.
-const WRITES_PER_COMMIT: usize = 8192;
-
-/// A commit that a house asks for.
-struct Asked {
-    batches: Vec<Arc<CommitBatch>>,
-    reply: oneshot::Sender<Result<Vec<CommitOutcome>, Fatal>>,
-}
 
 /// The store of a node as the house of one slot has it.
 #[derive(Debug)]
 pub(super) struct SlotStore {
     store: Arc<dyn FleetStore>,
     asked: mpsc::UnboundedSender<Asked>,
+    batch_cost: Arc<AtomicUsize>,
 }
 
 /// The task that commits for all houses of a node during one life.
@@ -44,6 +39,10 @@ pub(super) struct Committer {
     /// How long the node may have nothing to commit before it renews.
     idle: Duration,
     asked: mpsc::UnboundedReceiver<Asked>,
+    turns: Turns,
+    pace: Pace,
+    /// The cost that the next batch of a house should have at most.
+    batch_cost: Arc<AtomicUsize>,
     heard: Arc<Heard>,
 }
 
@@ -85,8 +84,12 @@ impl Committer {
         idle: Duration,
     ) -> (Self, Arc<SlotStore>) {
         let (sender, asked) = mpsc::unbounded_channel();
-        let of_slots = Arc::new(SlotStore { store: store.clone(), asked: sender });
-        (Self { store, lease, idle, asked, heard: Arc::default() }, of_slots)
+        let pace = Pace::new(idle / 4);
+        let batch_cost = Arc::new(AtomicUsize::new(pace.cost()));
+        let of_slots =
+            Arc::new(SlotStore { store: store.clone(), asked: sender, batch_cost: batch_cost.clone() });
+        let (turns, heard) = (Turns::default(), Arc::default());
+        (Self { store, lease, idle, asked, turns, pace, batch_cost, heard }, of_slots)
     }
 
     pub(super) fn heard(&self) -> Arc<Heard> {
@@ -100,11 +103,13 @@ impl Committer {
         let (mut due, mut may_wait) = (Instant::now() + self.idle, true);
         loop {
             let mut asked = Vec::new();
-            if (may_wait || Instant::now() < due)
-                && let Ok(Some(first)) = timeout_at(due, self.asked.recv()).await
-            {
-                asked.push(first);
-                self.gather(&mut asked);
+            if may_wait || Instant::now() < due {
+                if self.turns.is_empty()
+                    && let Ok(Some(first)) = timeout_at(due, self.asked.recv()).await
+                {
+                    self.turns.add(first);
+                }
+                asked = self.gather();
             }
             let (begun, is_renewal) = (Instant::now(), asked.is_empty());
             match self.commit(asked).await {
@@ -117,20 +122,19 @@ impl Committer {
         }
     }
 
-    /// Adds what is ready, up to a bound.
-    fn gather(&mut self, asked: &mut Vec<Asked>) {
-        let writes = |asked: &Asked| asked.batches.iter().map(|batch| batch.writes.len()).sum::<usize>();
-        let mut count: usize = asked.iter().map(writes).sum();
-        while count < WRITES_PER_COMMIT
-            && let Ok(next) = self.asked.try_recv()
-        {
-            count += writes(&next);
-            asked.push(next);
+    /// The batches of the next commit, of all that are ready.
+    fn gather(&mut self) -> Vec<Asked> {
+        while let Ok(next) = self.asked.try_recv() {
+            self.turns.add(next);
         }
+        let most = self.pace.cost();
+        self.batch_cost.store(most / self.turns.heavy().max(1), Ordering::Release);
+        self.turns.take(most)
     }
 
     /// Returns whether it has renewed.
-    async fn commit(&self, asked: Vec<Asked>) -> Result<bool, LifeEnd> {
+    async fn commit(&mut self, asked: Vec<Asked>) -> Result<bool, LifeEnd> {
+        let (begun, cost) = (Instant::now(), asked.iter().map(|asked| asked.cost).sum());
         let batches = asked.iter().flat_map(|asked| asked.batches.iter().cloned()).collect();
         let number = self.heard.sent.fetch_add(1, Ordering::AcqRel) + 1;
         let sent = self.lease.now();
@@ -141,6 +145,9 @@ impl Committer {
                 return Err(LifeEnd::Failed(fatal));
             }
         };
+        if !outcomes.iter().any(|outcome| matches!(outcome, CommitOutcome::Refused(_))) {
+            self.pace.took(cost, begun.elapsed());
+        }
         let (is_dead, has_renewed) = (renewal == NodeRenewal::Dead, matches!(renewal, NodeRenewal::Owns(_)));
         if let NodeRenewal::Owns(slots) = renewal {
             // Before the answers, with which houses begin to speak of what is confirmed.
@@ -148,7 +155,7 @@ impl Committer {
             self.heard.owned.send_replace((number, slots));
         }
         let mut outcomes = outcomes.into_iter();
-        for Asked { batches, reply } in asked {
+        for Asked { batches, reply, .. } in asked {
             let own = outcomes.by_ref().take(batches.len()).collect();
             // A house that is gone does not wait for it.
             _ = reply.send(Ok(own));
@@ -172,11 +179,16 @@ impl Store for SlotStore {
             // The life is over once no committer takes it: then nothing of it is kept any more.
             let fenced = vec![CommitOutcome::Fenced; batches.len()];
             let (reply, answer) = oneshot::channel();
-            if self.asked.send(Asked { batches, reply }).is_err() {
+            if self.asked.send(Asked::new(batches, reply)).is_err() {
                 return Ok(fenced);
             }
             answer.await.unwrap_or(Ok(fenced))
         })
+    }
+
+    /// At least the largest command fits.
+    fn batch_cost(&self) -> usize {
+        self.batch_cost.load(Ordering::Acquire).max(LEAST_SHARE)
     }
 
     fn history(&self, query: HistoryQuery) -> StoreFuture<'_, Result<HistoryPage, HistoryError>> {

@@ -127,10 +127,10 @@ impl Membership {
             self.gone.entry(node).or_insert(answered);
         }
         self.first_answered.get_or_insert(answered);
-        let entitled = self.entitled(answered, &rows.nodes);
+        let entitled = self.entitled(answered, rows);
         // A free slot waits for a node that is about to be entitled to it, so that it does not move twice
         // where nodes start together, or one starts as another stops.
-        let soon = self.entitled(answered + self.join_delay / SOON, &rows.nodes);
+        let soon = self.entitled(answered + self.join_delay / SOON, rows);
         let own = living.get(&self.own).map(|node| &*node.label);
         self.share.look_for(own, &entitled, &rows.slots);
         self.share_soon.look_for(own, &soon, &rows.slots);
@@ -188,14 +188,17 @@ impl Membership {
         still.map(|node| (node.id, node.counter)).collect()
     }
 
-    /// The labels of the nodes that slots may be given to.
-    fn entitled<'n>(&self, now: Duration, nodes: &'n [NodeRow]) -> Vec<&'n str> {
+    /// The labels of the nodes that slots may be given to. A node that owns slots stays one of them until it
+    /// is declared dead: a pause below its slot lease moves no slot.
+    fn entitled<'n>(&self, now: Duration, FleetRows { nodes, slots }: &'n FleetRows) -> Vec<&'n str> {
+        let owners: HashSet<NodeId> = slots.iter().filter_map(|slot| slot.owner).collect();
         let is_steady = |node: &&NodeRow| {
             self.known
                 .get(&node.id)
                 .is_some_and(|known| now.saturating_sub(known.steady_since) >= self.join_delay)
         };
-        nodes.iter().filter(is_steady).map(|node| &*node.label).collect()
+        let is_entitled = |node: &&NodeRow| owners.contains(&node.id) || is_steady(node);
+        nodes.iter().filter(is_entitled).map(|node| &*node.label).collect()
     }
 
     fn take(&self, row: &SlotRow, now: Duration) -> Take {
@@ -350,6 +353,20 @@ mod tests {
         let (own, served) = (slots(64, |_| Some(1)), (0..64).collect::<Vec<_>>());
         for counter in 0..=12 {
             assert_eq!(of_this.poll(&[counter, counter], &own, &served), Plan::default());
+        }
+    }
+
+    #[test]
+    fn a_pause_of_a_node_below_its_lease_moves_none_of_its_slots() {
+        let mut world = World::new();
+        let labels = ["node-1", "node-2"];
+        let owner = |slot| if owner_of(Slot::new(slot), &labels) == Some("node-1") { 1 } else { 2 };
+        let shared_out = slots(64, |slot| Some(owner(slot)));
+        let own: Vec<u16> = (0..64).filter(|slot| owner(*slot) == 1).collect();
+        (0..=12).for_each(|counter| _ = world.poll(&[counter, counter], &shared_out, &own));
+        // The counter of the second node stands still for 2.75 of 3 s, and moves again.
+        for (counter, other) in (13..24).map(|counter| (counter, 12)).chain((24..40).map(|it| (it, it))) {
+            assert_eq!(world.poll(&[counter, other], &shared_out, &own), Plan::default(), "{counter}");
         }
     }
 

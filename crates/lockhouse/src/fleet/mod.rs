@@ -25,7 +25,9 @@ mod life;
 mod membership;
 mod node;
 mod options;
+mod pace;
 mod slots;
+mod turns;
 
 pub use self::membership::owner_of;
 pub use self::node::{

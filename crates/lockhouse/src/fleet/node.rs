@@ -221,6 +221,17 @@ impl FleetNode {
         matches!(self.find_slot(slot, patience, is_settled).await, BucketPlace::Here(_))
     }
 
+    /// Waits until that node has left or was declared dead, as the polls have it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn is_gone(&self, node: NodeId) {
+        let mut rows = self.inner.rows.subscribe();
+        // The sender is here.
+        _ = rows.wait_for(|rows| rows.nodes.iter().all(|row| row.id != node)).await;
+    }
+
     async fn find_slot(
         &self,
         slot: Slot,

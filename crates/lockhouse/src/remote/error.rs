@@ -88,6 +88,8 @@ pub enum ConnectError {
         address: String,
         /// How long it was waited for.
         after: Duration,
+        /// The server took the WebSocket: a node of a fleet may wait for a bucket that moves.
+        is_open: bool,
     },
     /// The server refused the handshake.
     #[error("{address} refused the connection with status {status}: {message}")]
@@ -132,6 +134,11 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    /// Whether the bucket may be between two servers of a fleet.
+    pub(crate) fn may_be_moving(&self) -> bool {
+        matches!(self, Self::Moving { .. } | Self::TimedOut { is_open: true, .. })
+    }
+
     /// The same of one of several URLs.
     pub(crate) fn of_url(self, index: usize) -> Self {
         match self {
@@ -145,7 +152,7 @@ impl ConnectError {
         let address = addresses.to_string();
         match self {
             Self::Unreachable { error, .. } => Self::Unreachable { address, error },
-            Self::TimedOut { after, .. } => Self::TimedOut { address, after },
+            Self::TimedOut { after, is_open, .. } => Self::TimedOut { address, after, is_open },
             error => error,
         }
     }

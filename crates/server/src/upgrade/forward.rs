@@ -15,9 +15,9 @@ use lockhouse::fleet::BucketPlace;
 use lockhouse::store::{NodeRow, Slot};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::bounds::{FAREWELL_TIMEOUT, HOP_CONNECT, MOVING_PATIENCE, RELAY_BYTES};
+use crate::bounds::{FAREWELL_TIMEOUT, HAND_ON_PATIENCE, MOVING_PATIENCE, RELAY_BYTES};
 use crate::cluster::{Cluster, HopCaller};
 use crate::session;
 use crate::state::{AppState, Phase};
@@ -52,7 +52,8 @@ pub(super) async fn hand_on(
     key: &BucketKey,
     connection: WebSocketConnection,
 ) -> Option<WebSocketConnection> {
-    let (until, slot) = (Instant::now() + MOVING_PATIENCE, cluster.node.slot_of(key));
+    let (begun, slot) = (Instant::now(), cluster.node.slot_of(key));
+    let until = begun + MOVING_PATIENCE;
     let mut place = cluster.node.find_in_time(key, MOVING_PATIENCE).await;
     loop {
         let node = match place {
@@ -63,7 +64,7 @@ pub(super) async fn hand_on(
                 return None;
             }
         };
-        match connect(cluster, head, slot, &node).await {
+        match connect(cluster, head, slot, &node, begun + HAND_ON_PATIENCE).await {
             Ok(far) => {
                 relay(state, connection, far).await;
                 return None;
@@ -79,12 +80,13 @@ pub(super) async fn hand_on(
     }
 }
 
-/// Opens a WebSocket at the other node, as the client has opened this one.
+/// Opens a WebSocket at the other node by then, as the client has opened this one.
 async fn connect(
     cluster: &Cluster,
     head: &UpgradeHead,
     slot: Slot,
     node: &NodeRow,
+    deadline: Instant,
 ) -> Result<TokioIo<Upgraded>, Refused> {
     let UpgradeHead { target, headers, caller } = head;
     let caller = HopCaller { slot: Some(slot), ..caller.clone() };
@@ -98,7 +100,7 @@ async fn connect(
         };
         upgraded.map(Ok).map_err(|error| error.to_string())
     };
-    let why = match timeout(2 * HOP_CONNECT, opened).await {
+    let why = match timeout_at(deadline, opened).await {
         Ok(Ok(Ok(far))) => return Ok(TokioIo::new(far)),
         Ok(Ok(Err(StatusCode::SERVICE_UNAVAILABLE))) => {
             return Err(Refused::There("the server that has the bucket is full"));

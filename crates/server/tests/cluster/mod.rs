@@ -5,6 +5,8 @@ mod events;
 mod fleet;
 mod metrics;
 mod moves;
+mod noise;
+mod pauses;
 mod relay;
 mod stale;
 mod tls;

@@ -11,6 +11,7 @@ use crate::engine::bucket::delivery::HeldAnswer;
 use crate::engine::bucket::durability::{Announcement, Durability};
 use crate::engine::bucket::results::NotAsked;
 use crate::engine::bucket::state::State;
+use crate::engine::commit::batch::Taken;
 use crate::engine::inbox::Notice;
 use crate::loss::Loss;
 
@@ -80,13 +81,12 @@ impl State {
         durable.report(self.outbox.unsent())
     }
 
-    /// Sends a share of the changes; how many commands the pipeline has less to wait for, and whether there
-    /// are more.
-    pub(super) fn take(&mut self, share: usize, changes: &mut Vec<DurableChange>) -> (usize, bool) {
-        self.outbox.take(share, changes);
-        let Durability::Durable(durable) = &mut self.durability else { return (0, false) };
+    /// Sends a share of the changes.
+    pub(super) fn take(&mut self, share: usize, changes: &mut Vec<DurableChange>) -> Taken {
+        let cost = self.outbox.take(share, changes);
+        let Durability::Durable(durable) = &mut self.durability else { return Taken::default() };
         let unsent = self.outbox.unsent();
-        (durable.taken(unsent), unsent > 0)
+        Taken { commands: durable.taken(unsent), cost, has_more: unsent > 0 }
     }
 
     /// The changes that were sent are durable, and the next part of a sweep may follow. Replies are given

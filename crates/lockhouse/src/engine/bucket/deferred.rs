@@ -11,6 +11,7 @@ use lockhouse_store::{Scope, Write};
 use tokio::sync::oneshot;
 
 use crate::engine::clock::Clock;
+use crate::engine::commit::cost;
 use crate::engine::commit::outbox::MemorySize;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::memory::MemoryReservation;
@@ -150,6 +151,13 @@ impl MemorySize for DurableChange {
             | Self::LongestLease { .. } => 0,
         };
         size_of::<Self>() + heap
+    }
+
+    fn cost(&self) -> usize {
+        match self {
+            Self::Change(change) => cost::of_change(change),
+            Self::NeedsRecovery | Self::LongestLease { .. } => 1,
+        }
     }
 }
 

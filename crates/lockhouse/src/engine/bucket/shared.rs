@@ -22,6 +22,7 @@ use crate::engine::bucket::execute::{may_be_large, may_bring_a_deadline};
 use crate::engine::bucket::results::{NotAsked, Reply, RequestResult};
 use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::state::State;
+use crate::engine::commit::batch::Taken;
 use crate::engine::environment::Environment;
 use crate::engine::events::log::EventLog;
 use crate::engine::inbox::{Inbox, Notice};
@@ -448,9 +449,8 @@ impl Shared {
         self.state.lock().settle_retention()
     }
 
-    /// Moves a share of the unwritten changes to `writes`. Returns of how many commands they were, and
-    /// whether there are more.
-    pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> (usize, bool) {
+    /// Moves a share of the unwritten changes to `writes`.
+    pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> Taken {
         let mut changes = Vec::new();
         let mut state = self.state.lock();
         let taken = state.take(share, &mut changes);

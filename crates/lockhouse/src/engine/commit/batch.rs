@@ -6,21 +6,33 @@ use std::sync::Arc;
 use lockhouse_store::Write;
 
 use crate::engine::bucket::shared::Shared;
-use crate::engine::commit::commit_delay::WRITES_PER_COMMIT;
 
 /// The least share that each tenant, partition and bucket may have of a commit in its turn, however many
 /// there are: the largest command fits.
-const LEAST_SHARE: usize = 64;
+pub(crate) const LEAST_SHARE: usize = 64;
 
 /// What one commit takes, and of whom.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) writes: Vec<Write>,
+    /// Their cost.
+    pub(super) cost: usize,
     /// How many commands made them.
     pub(super) commands: usize,
     pub(super) buckets: Vec<Arc<Shared>>,
     /// So many refusals are all that it has.
     pub(super) refusals_alone: u64,
+}
+
+/// What a bucket gave to a commit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    /// The number of commands that made the changes.
+    pub(crate) commands: usize,
+    /// The cost of the changes.
+    pub(crate) cost: usize,
+    /// The bucket has further changes.
+    pub(crate) has_more: bool,
 }
 
 /// Buckets of one partition that have something to send.
@@ -66,15 +78,15 @@ fn share(of: usize, count: usize) -> usize {
 }
 
 impl Batch {
-    /// Takes a share of each tenant in turn, until the commit is full, and gives back the buckets that have
-    /// more.
-    pub(super) fn take_in_turns(&mut self, buckets: Buckets) -> Buckets {
+    /// Takes a share of each tenant in turn, until the commit is full at that cost, and gives back the
+    /// buckets that have more.
+    pub(super) fn take_in_turns(&mut self, buckets: Buckets, most: usize) -> Buckets {
         let mut turns = Turns::of(buckets);
-        let share = share(WRITES_PER_COMMIT, turns.0.len());
-        while self.writes.len() < WRITES_PER_COMMIT
+        let share = share(most, turns.0.len());
+        while self.cost < most
             && let Some(mut tenant) = turns.0.pop_front()
         {
-            self.take_of_tenant(&mut tenant, share.min(WRITES_PER_COMMIT - self.writes.len()));
+            self.take_of_tenant(&mut tenant, share.min(most - self.cost));
             if !tenant.is_empty() {
                 turns.0.push_back(tenant);
             }
@@ -82,29 +94,30 @@ impl Batch {
         turns.left()
     }
 
-    /// Takes so many writes of a tenant, about: a share of each of its partitions in turn.
+    /// Takes writes of a tenant at that cost, about: a share of each of its partitions in turn.
     fn take_of_tenant(&mut self, partitions: &mut VecDeque<Buckets>, most: usize) {
-        let (share, end) = (share(most, partitions.len()), self.writes.len() + most);
-        while self.writes.len() < end
+        let (share, end) = (share(most, partitions.len()), self.cost + most);
+        while self.cost < end
             && let Some(mut buckets) = partitions.pop_front()
         {
-            self.take_of_partition(&mut buckets, share.min(end - self.writes.len()));
+            self.take_of_partition(&mut buckets, share.min(end - self.cost));
             if !buckets.is_empty() {
                 partitions.push_back(buckets);
             }
         }
     }
 
-    /// Takes so many writes of a partition, about: a share of each of its buckets in turn.
+    /// Takes writes of a partition at that cost, about: a share of each of its buckets in turn.
     pub(super) fn take_of_partition(&mut self, buckets: &mut Buckets, most: usize) {
-        let (share, end) = (share(most, buckets.len()), self.writes.len() + most);
-        while self.writes.len() < end
+        let (share, end) = (share(most, buckets.len()), self.cost + most);
+        while self.cost < end
             && let Some(bucket) = buckets.pop_front()
         {
-            let most = share.min(end - self.writes.len());
-            let (commands, has_more) = bucket.take_changes(most, &mut self.writes);
-            self.commands += commands;
-            if has_more {
+            let most = share.min(end - self.cost);
+            let taken = bucket.take_changes(most, &mut self.writes);
+            self.commands += taken.commands;
+            self.cost += taken.cost;
+            if taken.has_more {
                 buckets.push_back(bucket.clone());
             }
             // More than once, if it had more than one turn: only the first counts.

@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-/// How many writes one commit has, about. A command makes one or more.
-pub(crate) const WRITES_PER_COMMIT: usize = 4096;
+use lockhouse_store::BATCH_COST;
 
 /// A commit that takes less is not worth waiting for company.
 const SLOW: Duration = Duration::from_millis(2);
@@ -38,7 +37,7 @@ impl CommitDelay {
     /// For how many commands to wait, and how long at most; `None` if not at all. A few may stay away, and
     /// more than fit into one commit are not worth a wait.
     pub(crate) fn patience(&self) -> Option<(usize, Duration)> {
-        let wanted = (self.known - self.known / 8).min(WRITES_PER_COMMIT);
+        let wanted = (self.known - self.known / 8).min(BATCH_COST);
         (wanted > 1 && self.tired == 0 && !self.longest.is_zero()).then_some((wanted, self.longest))
     }
 
@@ -69,8 +68,8 @@ mod tests {
     #[test]
     fn a_full_commit_does_not_wait() {
         let mut delay = CommitDelay::default();
-        delay.has_committed(WRITES_PER_COMMIT, 10 * WRITES_PER_COMMIT, TOOK);
-        assert_eq!(delay.patience(), Some((WRITES_PER_COMMIT, TOOK / 4)));
+        delay.has_committed(BATCH_COST, 10 * BATCH_COST, TOOK);
+        assert_eq!(delay.patience(), Some((BATCH_COST, TOOK / 4)));
     }
 
     #[test]

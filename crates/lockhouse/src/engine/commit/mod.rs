@@ -1,7 +1,8 @@
 //! The way of changes to the store: the outbox of each bucket, and the pipeline that commits for all of them.
 
-mod batch;
+pub(crate) mod batch;
 pub(crate) mod commit_delay;
+pub(crate) mod cost;
 pub(crate) mod outbox;
 pub(crate) mod pipeline;
 pub(crate) mod refusals;

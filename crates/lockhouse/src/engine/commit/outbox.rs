@@ -23,6 +23,11 @@ use lockhouse_core::{Name, NameBuf};
 pub(crate) trait MemorySize {
     /// About so many bytes.
     fn bytes(&self) -> usize;
+
+    /// The share of a commit that a change takes.
+    fn cost(&self) -> usize {
+        1
+    }
 }
 
 /// Changes of type `C` on their way to the store, and notices of type `N` that wait for them.
@@ -155,21 +160,23 @@ impl<C: MemorySize, N: MemorySize> Outbox<C, N> {
         self.hold_longest(&[], notice)
     }
 
-    /// Sends whole groups, oldest first, as long as they have at most `budget` changes together; one at
-    /// least, whatever it has. May be called again until all that was taken is
+    /// Sends whole groups, oldest first, as long as they cost at most `budget` together; one at least,
+    /// whatever it costs. Returns their cost. May be called again until all that was taken is
     /// [`committed`](Self::committed).
-    pub(crate) fn take(&mut self, budget: usize, into: &mut Vec<C>) {
+    pub(crate) fn take(&mut self, budget: usize, into: &mut Vec<C>) -> usize {
         debug_assert!(!self.open, "a command is under way");
-        let limit = into.len().saturating_add(budget);
-        let mut is_first = true;
+        let (mut taken, mut is_first) = (0, true);
         while let Some(group) = self.groups.get_mut(self.sent) {
-            if into.len() + group.changes.len() > limit && !is_first {
+            let cost: usize = group.changes.iter().map(MemorySize::cost).sum();
+            if taken + cost > budget && !is_first {
                 break;
             }
             into.append(&mut group.changes);
+            taken += cost;
             self.sent += 1;
             is_first = false;
         }
+        taken
     }
 
     /// The groups that were taken are durable. Gives the notices that waited for nothing else, in their

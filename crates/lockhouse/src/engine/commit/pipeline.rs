@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::engine::bucket::execute::first;
 use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::batch::{Batch, Buckets};
-use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
+use crate::engine::commit::commit_delay::CommitDelay;
 use crate::engine::commit::refusals::RefusalQueue;
 use crate::engine::commit::store_state::{Left, StoreState, StoreStatus};
 use crate::engine::sync::{AtomicIsize, AtomicU64, Mutex};
@@ -332,16 +332,16 @@ impl Pipeline {
     /// not come.
     fn gather(&self) -> Batch {
         let mut buckets = std::mem::take(&mut self.queue.lock().buckets);
-        let mut batch = Batch::default();
+        let (mut batch, most) = (Batch::default(), self.store.batch_cost());
         if buckets.len() == 1 {
             // No other tenant takes turns with it.
-            batch.take_of_partition(&mut buckets, WRITES_PER_COMMIT);
+            batch.take_of_partition(&mut buckets, most);
         } else {
-            buckets = batch.take_in_turns(buckets);
+            buckets = batch.take_in_turns(buckets, most);
         }
         self.unsent.fetch_sub(batch.commands.cast_signed(), Ordering::AcqRel);
         debug_assert!(
-            buckets.is_empty() || batch.writes.len() >= WRITES_PER_COMMIT,
+            buckets.is_empty() || batch.cost >= most,
             "a bucket waits for the next commit only if this one is full"
         );
         let mut queue = self.queue.lock();

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
@@ -195,7 +196,7 @@ impl SessionTask {
         let (until, mut backoff) = (Instant::now() + MOVING_PATIENCE, Backoff::default());
         loop {
             match self.connect(0).await {
-                Err(ConnectError::Moving { .. }) if Instant::now() < until => {
+                Err(error) if error.may_be_moving() && Instant::now() < until => {
                     sleep(backoff.pause_of_at_most(GOOD, Duration::ZERO)).await;
                 }
                 first => return first,
@@ -205,7 +206,7 @@ impl SessionTask {
 
     /// One attempt at each endpoint, up to the first welcome.
     async fn connect(&self, round: u32) -> Result<Connected, ConnectError> {
-        let (mut untried, mut why) = (self.endpoints.addresses().len(), None);
+        let (mut untried, mut why) = (self.endpoints.addresses().len(), None::<ConnectError>);
         loop {
             let endpoint = self.endpoints.current();
             let error = match self.try_endpoint(&self.endpoints.addresses()[endpoint], round).await {
@@ -218,7 +219,7 @@ impl SessionTask {
             untried -= 1;
             // A server that says that the bucket moves will know who has it, whatever the others say.
             let error = match why.take() {
-                Some(moving @ ConnectError::Moving { .. }) => moving,
+                Some(moving) if moving.may_be_moving() => moving,
                 _ => error,
             };
             if untried == 0 {
@@ -233,17 +234,19 @@ impl SessionTask {
         let urgency = self.shared.with(|state| state.urgency());
         let first = urgency.unwrap_or_else(|| self.endpoints.patience());
         let patience = first.saturating_mul(1 << round.min(16)).min(LONGEST_PATIENCE);
-        match timeout(patience, self.dial(address)).await {
-            Ok(result) => result,
-            Err(_) => Err(ConnectError::TimedOut { address: address.to_string(), after: patience }),
-        }
+        let is_open = AtomicBool::new(false);
+        timeout(patience, self.dial(address, &is_open)).await.unwrap_or_else(|_| {
+            let (address, is_open) = (address.to_string(), is_open.into_inner());
+            Err(ConnectError::TimedOut { address, after: patience, is_open })
+        })
     }
 
-    async fn dial(&self, address: &Address) -> Result<Socket, ConnectError> {
+    async fn dial(&self, address: &Address, is_open: &AtomicBool) -> Result<Socket, ConnectError> {
         let no_server =
             |message: String| ConnectError::NotLockhouse { address: address.to_string(), message };
         let credential = self.credentials.show()?;
         let mut socket = socket::open(address).await?;
+        is_open.store(true, Ordering::Relaxed);
         let moment = Moment::now();
         let hello = self.shared.with(|state| state.hello(&self.label, credential, self.while_draining));
         let sent = socket.send(Message::text(hello)).await;

@@ -1,0 +1,99 @@
+//! How much a commit takes, by what the last ones have taken.
+
+use std::time::Duration;
+
+use lockhouse_store::BATCH_COST;
+
+use super::turns::LIGHT;
+use crate::engine::commit::batch::LEAST_SHARE;
+
+/// How long a full commit takes, as a multiple of an empty one. More would make the callers of other slots
+/// wait; less would make every commit carry more of its own price.
+const FULL: u32 = 5;
+
+/// Each commit has this part in the averages.
+const PART: u32 = 4;
+
+/// What commits cost: a price for each, and a price for each unit of their batches.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// The duration of a commit with next to nothing in it.
+    empty: Duration,
+    /// The duration that each unit of cost adds.
+    unit: Duration,
+    /// A commit should never take longer.
+    longest: Duration,
+}
+
+impl Pace {
+    /// The first guess is that of a local database.
+    pub(super) fn new(longest: Duration) -> Self {
+        Self { empty: Duration::from_millis(4), unit: Duration::from_micros(50), longest }
+    }
+
+    /// The cost that a commit should have at most now.
+    pub(super) fn cost(&self) -> usize {
+        let left = (self.empty * FULL).min(self.longest).saturating_sub(self.empty);
+        let units = left.as_nanos() / self.unit.as_nanos().max(1);
+        usize::try_from(units).unwrap_or(BATCH_COST).clamp(LEAST_SHARE, BATCH_COST)
+    }
+
+    /// A commit of that cost took so long.
+    pub(super) fn took(&mut self, cost: usize, length: Duration) {
+        if cost <= LIGHT {
+            self.empty = average(self.empty, length);
+        } else {
+            // A cost is far below what 32 bits hold.
+            let unit = length.saturating_sub(self.empty) / u32::try_from(cost).unwrap_or(u32::MAX);
+            self.unit = average(self.unit, unit);
+        }
+    }
+}
+
+fn average(known: Duration, new: Duration) -> Duration {
+    known - known / PART + new / PART
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// The pace after a hundred commits at these prices, each of the cost that the pace allows or of next to
+    /// nothing, in turn.
+    fn learned(empty: Duration, unit: Duration) -> Pace {
+        let mut pace = Pace::new(ms(190));
+        for _ in 0..50 {
+            let cost = pace.cost();
+            pace.took(cost, empty + unit * cost as u32);
+            pace.took(1, empty + unit);
+        }
+        pace
+    }
+
+    #[test]
+    fn a_full_commit_takes_a_few_times_as_long_as_an_empty_one() {
+        for (empty, unit) in [(2_000, 20), (3_000, 100), (20_000, 300)] {
+            let (empty, unit) = (Duration::from_micros(empty), Duration::from_micros(unit));
+            let cost = learned(empty, unit).cost();
+            let length = empty + unit * cost as u32;
+            assert!(length > empty * 4 && length < empty * 6, "{cost} take {length:?}");
+        }
+    }
+
+    #[test]
+    fn the_largest_command_fits_however_slow_the_database_is_and_a_commit_has_a_bound() {
+        assert_eq!(learned(ms(100), ms(50)).cost(), LEAST_SHARE);
+        assert_eq!(learned(ms(30), Duration::from_nanos(100)).cost(), BATCH_COST);
+    }
+
+    #[test]
+    fn a_commit_ends_well_before_the_time_limit_of_the_statement() {
+        let (empty, unit) = (ms(100), ms(1));
+        let cost = learned(empty, unit).cost();
+        assert!(empty + unit * cost as u32 <= ms(200), "{cost}");
+    }
+}
