@@ -7,9 +7,9 @@ use lockhouse_store::BATCH_COST;
 use super::turns::LIGHT;
 use crate::engine::commit::batch::LEAST_SHARE;
 
-/// How long a full commit takes, as a multiple of an empty one. More would make the callers of other slots
-/// wait; less would make every commit carry more of its own price.
-const FULL: u32 = 5;
+/// How long the rows of a commit may take. Callers of other slots wait for them; a shorter time would leave
+/// more of each commit to its own price.
+const ROWS: Duration = Duration::from_millis(15);
 
 /// Each commit has this part in the averages.
 const PART: u32 = 4;
@@ -21,20 +21,20 @@ pub(super) struct Pace {
     empty: Duration,
     /// The duration that each unit of cost adds.
     unit: Duration,
-    /// A commit should never take longer.
+    /// The rows of a commit should never take longer.
     longest: Duration,
 }
 
 impl Pace {
     /// The first guess is that of a local database.
     pub(super) fn new(longest: Duration) -> Self {
-        Self { empty: Duration::from_millis(4), unit: Duration::from_micros(50), longest }
+        let (empty, unit) = (Duration::from_millis(4), Duration::from_micros(50));
+        Self { empty, unit, longest: longest.min(ROWS) }
     }
 
     /// The cost that a commit should have at most now.
     pub(super) fn cost(&self) -> usize {
-        let left = (self.empty * FULL).min(self.longest).saturating_sub(self.empty);
-        let units = left.as_nanos() / self.unit.as_nanos().max(1);
+        let units = self.longest.as_nanos() / self.unit.as_nanos().max(1);
         usize::try_from(units).unwrap_or(BATCH_COST).clamp(LEAST_SHARE, BATCH_COST)
     }
 
@@ -75,12 +75,11 @@ mod tests {
     }
 
     #[test]
-    fn a_full_commit_takes_a_few_times_as_long_as_an_empty_one() {
-        for (empty, unit) in [(2_000, 20), (3_000, 100), (20_000, 300)] {
+    fn the_rows_of_a_commit_take_as_long_as_others_may_wait_whatever_an_empty_one_takes() {
+        for (empty, unit) in [(2_000, 20), (3_000, 100), (40_000, 100)] {
             let (empty, unit) = (Duration::from_micros(empty), Duration::from_micros(unit));
-            let cost = learned(empty, unit).cost();
-            let length = empty + unit * cost as u32;
-            assert!(length > empty * 4 && length < empty * 6, "{cost} take {length:?}");
+            let length = unit * learned(empty, unit).cost() as u32;
+            assert!(length > ROWS / 2 && length < ROWS * 2, "{length:?}");
         }
     }
 
@@ -91,9 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_ends_well_before_the_time_limit_of_the_statement() {
-        let (empty, unit) = (ms(100), ms(1));
-        let cost = learned(empty, unit).cost();
-        assert!(empty + unit * cost as u32 <= ms(200), "{cost}");
+    fn commits_that_wait_for_a_busy_machine_do_not_make_the_next_ones_larger() {
+        let mut pace = learned(ms(4), Duration::from_micros(100));
+        let before = pace.cost();
+        for _ in 0..50 {
+            pace.took(1, ms(30));
+            pace.took(pace.cost(), ms(45));
+        }
+        assert!(pace.cost() <= before * 2, "{before} {}", pace.cost());
     }
 }

@@ -1,15 +1,17 @@
 //! Callers with large calls beside others, on nodes over one database.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lockhouse::Mode;
 use lockhouse::core::{Name, NameBuf};
 use lockhouse::remote::{Connection, connect};
+use lockhouse::store::{Scope, Slot};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::cluster::fleet::{Fleet, url};
+use crate::cluster::fleet::{Fleet, SLOTS, url};
 use crate::cluster::pauses::{epochs, nodes};
 use crate::running::Running;
 
@@ -64,10 +66,13 @@ async fn noisy_buckets_neither_silence_their_node_nor_make_others_wait() {
     let nodes = nodes(&fleet, ["a", "b"]);
     let view = fleet.view(&nodes[0]);
     let at_first = |bucket: &String| fleet.is_at_in(&view, bucket, "a");
-    let buckets: Vec<String> = (0..60).map(|number| format!("bucket-{number}")).collect();
-    let (first, second): (Vec<_>, Vec<_>) = buckets.into_iter().partition(at_first);
+    // Each in a slot of its own.
+    let mut slots = HashSet::new();
+    let buckets = (0..).map(|number| format!("bucket-{number}"));
+    let buckets = buckets.filter(|bucket| slots.insert(Slot::of(&Scope::new("", bucket.as_str()), SLOTS)));
+    let (first, second): (Vec<_>, Vec<_>) = buckets.take(SLOTS.into()).partition(at_first);
     let mut quiet = Vec::new();
-    for bucket in first[2..2 + QUIET / 2].iter().chain(&second[..QUIET / 2]) {
+    for bucket in first[2..].iter().chain(&second).take(QUIET) {
         quiet.push(to(&nodes[0], bucket).await);
     }
     let alone = worst_median(&quiet, "alone").await;
