@@ -371,7 +371,8 @@
       leaseMs: positive(frame, "leaseMs"),
       heartbeatMs: positive(frame, "heartbeatMs"),
       credentialMs: frame.credentialMs == null ? void 0 : count(frame, "credentialMs"),
-      frameBytes: bounds.frameBytes == null ? 65536 : positive(bounds, "frameBytes")
+      frameBytes: bounds.frameBytes == null ? 65536 : positive(bounds, "frameBytes"),
+      windowBytes: positive(bounds, "windowBytes")
     };
   }
   function readPing(frame) {
@@ -1065,6 +1066,18 @@
     };
   };
 
+  // src/closes.ts
+  var CLOSE_LEASE_EXPIRED = 4408;
+  var CLOSE_UNAUTHENTICATED = 4401;
+  var CLOSES_OF_DENIED = /* @__PURE__ */ new Set([CLOSE_UNAUTHENTICATED, 4403]);
+  var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([4409, 4429]);
+  var CLOSES_OF_BAD_FRAME = /* @__PURE__ */ new Set([1003, 1009, 4400]);
+  function lossOfClose(code) {
+    if (code === CLOSE_LEASE_EXPIRED) return "expired";
+    if (CLOSES_OF_DENIED.has(code)) return "denied";
+    return CLOSES_OF_ENDED.has(code) ? "terminated" : void 0;
+  }
+
   // src/goodbye.ts
   var CLOSE_NORMAL = 1e3;
   var DIAL_TIMEOUT_MS = 1e4;
@@ -1162,14 +1175,17 @@
       return this.#seq <= this.#outbox.lastSent;
     }
   };
-  var WINDOW_FRAMES = 4096;
-  var WINDOW_UNITS = 1 << 20;
+  var FRAME_WEIGHT = 96;
+  var END_BYTES = 48;
   var BACKLOG_FRAMES = 262144;
   var Outbox = class {
-    /** Sent and unacknowledged bodies, from `#head` on; the first of them has the number `#acknowledged + 1`. */
+    /** The most bytes of the window. */
+    windowBytes = 0;
+    /** Sent and unacknowledged frames, from `#head` on; the first of them has the number `#acknowledged + 1`. */
     #window = [];
     #head = 0;
-    #windowUnits = 0;
+    #looks = [];
+    #underWay = 0;
     #acknowledged = 0;
     /** The number of the last frame that has one or will have one. */
     #lastAdded = 0;
@@ -1195,26 +1211,34 @@
     /** Keeps the body until it is acknowledged. Returns its number, which is above {@link lastSeq} if it waits. */
     add(body) {
       this.#lastAdded += 1;
-      if (this.#hasBacklog() || !this.#hasCapacity()) this.#backlog.push({ body, numbered: true });
-      else this.#keep(body);
+      const weight = weightOf(body);
+      if (this.#hasBacklog() || !this.#hasCapacity(weight)) this.#backlog.push({ body, weight, id: void 0 });
+      else this.#keep({ body, weight });
       return this.#lastAdded;
     }
     /** The frame of this number is being sent. */
     sent(seq) {
       this.#lastSent = Math.max(this.#lastSent, seq);
     }
-    /** Puts an unnumbered body behind what waits. Returns false if nothing does, so that it may be sent at once. */
-    queueBehind(body) {
-      if (!this.#hasBacklog()) return false;
-      this.#backlog.push({ body, numbered: false });
-      return true;
+    /** Takes a question, which has no number. Returns whether it may be sent at once; else it waits. */
+    ask(id, body) {
+      const weight = weightOf(body);
+      const mayGo = !this.#hasBacklog() && this.#hasCapacity(weight);
+      if (mayGo) this.#keepLook(id, weight);
+      else this.#backlog.push({ body, weight, id });
+      return mayGo;
+    }
+    /** The other side has answered the question with this id, if there is one, and so has done those before it. */
+    answered(id) {
+      const at = this.#looks.findIndex((look) => look.id === id);
+      this.#forgetLooks(at + 1);
     }
     /** Drops what the other side has processed. Returns false if it says more than was ever sent. */
     acknowledge(seq) {
       if (seq > this.lastSeq) return false;
       while (this.#acknowledged < seq) {
-        this.#windowUnits -= this.#window[this.#head]?.length ?? 0;
-        this.#window[this.#head] = "";
+        this.#underWay -= this.#window[this.#head]?.weight ?? 0;
+        this.#window[this.#head] = void 0;
         this.#head += 1;
         this.#acknowledged += 1;
       }
@@ -1222,40 +1246,62 @@
         this.#window = this.#window.slice(this.#head);
         this.#head = 0;
       }
+      const next = this.#looks.findIndex((look) => look.behind >= seq);
+      this.#forgetLooks(next < 0 ? this.#looks.length : next);
       return true;
     }
     /** Takes the next waiting frame that now may be sent; `seq` is 0 for an unnumbered one. */
     next() {
       const waiting = this.#backlog[this.#backlogHead];
-      if (!waiting || waiting.numbered && !this.#hasCapacity()) return void 0;
+      if (!waiting || !this.#hasCapacity(waiting.weight)) return void 0;
       this.#backlogHead += 1;
       if (this.#backlogHead === this.#backlog.length || this.#backlogHead > 1024) {
         this.#backlog = this.#backlog.slice(this.#backlogHead);
         this.#backlogHead = 0;
       }
-      return { body: waiting.body, seq: waiting.numbered ? this.#keep(waiting.body) : 0 };
+      const { body, weight, id } = waiting;
+      if (id === void 0) return { body, seq: this.#keep({ body, weight }) };
+      this.#keepLook(id, weight);
+      return { body, seq: 0 };
     }
     /** Forgets the unnumbered frames that wait: after a resume they are asked anew. */
     dropUnnumbered() {
-      this.#backlog = this.#backlog.slice(this.#backlogHead).filter((waiting) => waiting.numbered);
+      this.#backlog = this.#backlog.slice(this.#backlogHead).filter((waiting) => waiting.id === void 0);
       this.#backlogHead = 0;
+      this.#forgetLooks(this.#looks.length);
     }
     /** The unacknowledged frames, to be sent again after a resume. */
     unacknowledged() {
-      return this.#window.slice(this.#head).map((body, index) => ({ body, seq: this.#acknowledged + 1 + index }));
+      const first = this.#acknowledged + 1;
+      return this.#window.slice(this.#head).map((frame, index) => ({ body: frame?.body ?? "", seq: first + index }));
     }
-    #keep(body) {
-      this.#window.push(body);
-      this.#windowUnits += body.length;
+    #keep(frame) {
+      this.#window.push(frame);
+      this.#underWay += frame.weight;
       return this.lastSeq;
     }
-    #hasCapacity() {
-      return this.#window.length - this.#head < WINDOW_FRAMES && this.#windowUnits < WINDOW_UNITS;
+    #keepLook(id, weight) {
+      this.#looks.push({ id, behind: this.lastSeq, weight });
+      this.#underWay += weight;
+    }
+    /** Drops so many questions, the first ones, from what is under way. */
+    #forgetLooks(count2) {
+      if (count2 <= 0) return;
+      for (const look of this.#looks.splice(0, count2)) this.#underWay -= look.weight;
+    }
+    /** Whether the window has space for so much. Where nothing is under way any frame may go. */
+    #hasCapacity(weight) {
+      return this.#underWay === 0 || this.#underWay + weight <= this.windowBytes;
     }
     #hasBacklog() {
       return this.#backlog.length > this.#backlogHead;
     }
   };
+  function weightOf(body) {
+    let bytes = body.length;
+    for (let at = 0; at < body.length; at++) if (body.charCodeAt(at) > 127) bytes += 2;
+    return FRAME_WEIGHT + END_BYTES + bytes;
+  }
 
   // src/session.ts
   var IS_PAGE = "document" in globalThis;
@@ -1263,12 +1309,7 @@
   var SILENT_HEARTBEATS = 3;
   var CLOSE_ABNORMAL = 1006;
   var CLOSE_SILENT = 4e3;
-  var CLOSE_LEASE_EXPIRED = 4408;
-  var CLOSE_UNAUTHENTICATED = 4401;
-  var CLOSES_OF_DENIED = /* @__PURE__ */ new Set([CLOSE_UNAUTHENTICATED, 4403]);
-  var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([4409, 4429]);
   var RENEWAL_SHARE = 0.8;
-  var CLOSES_OF_BAD_FRAME = /* @__PURE__ */ new Set([1003, 1009, 4400]);
   var Session = class {
     #dialer;
     #keys;
@@ -1342,12 +1383,12 @@
       this.#batch.hurry();
     }
     /**
-     * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
-     * is not sent again.
+     * Sends a question with this id, given without its closing brace, behind all that was posted. After a resume
+     * it is not sent again.
      */
-    ask(body) {
+    ask(id, body) {
       if (!this.#greeted || this.isOverdue()) return;
-      if (!this.#outbox.queueBehind(body)) this.#transmit(body, 0);
+      if (this.#outbox.ask(id, body)) this.#transmit(body, 0);
     }
     /**
      * Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and
@@ -1533,6 +1574,10 @@
       const notice = readNotice(frame);
       if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
       if (notice.type !== "snapshot") this.#countIn(frame);
+      if (notice.type === "snapshot" || notice.type === "error") {
+        this.#outbox.answered(notice.id);
+        this.#flush();
+      }
       this.#dialer.proved();
       if (this.#unreported >= ACK_AFTER && this.#greeted && this.#batch.isEmpty) this.#sendAlone(ACK_BODY);
       return notice;
@@ -1558,6 +1603,7 @@
       this.#epoch = welcome.epoch;
       this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
       this.#frameBytes = welcome.frameBytes;
+      this.#outbox.windowBytes = welcome.windowBytes;
       this.#heartbeatMs = welcome.heartbeatMs;
       this.#lease.welcomed(welcome.leaseMs, welcome.credentialMs);
       const renewal = this.#keys.mayChange ? welcome.credentialMs : void 0;
@@ -1622,9 +1668,8 @@
       }
       const why = this.#dialer.explained(code, reason, this.#lastFatal);
       this.#dialer.failed(why);
-      if (code === CLOSE_LEASE_EXPIRED) this.#end("expired");
-      else if (CLOSES_OF_DENIED.has(code)) this.#end("denied");
-      else if (CLOSES_OF_ENDED.has(code)) this.#end("terminated");
+      const loss = lossOfClose(code);
+      if (loss) this.#end(loss);
       else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
         this.#end("terminated", refusedByServer(code, this.#lastFatal));
       this.#reconnect();
@@ -1902,7 +1947,7 @@
         this.#lastId += 1;
         const id = this.#lastId;
         this.#add({ kind: "query", id, resolve, reject, held: [], pending: [] });
-        this.#session.ask(queryBody(id));
+        this.#session.ask(id, queryBody(id));
       });
     }
     /** Resolves in a later task; rejects there if this agent has been closed meanwhile. */
@@ -2129,7 +2174,7 @@
       if (this.#mayReclaim) this.#session.post(RECLAIMED_BODY);
       this.#mayReclaim = false;
       for (const entry of this.#open.values()) {
-        if (entry.kind === "query") this.#session.ask(queryBody(entry.id));
+        if (entry.kind === "query") this.#session.ask(entry.id, queryBody(entry.id));
         else if (!entry.hold) entry.posted = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
       }
     }
@@ -2174,7 +2219,7 @@
         query.held = [];
         query.pending = [];
         this.#open.set(query.id, query);
-        this.#session.ask(queryBody(query.id));
+        this.#session.ask(query.id, queryBody(query.id));
       }
     }
     /** The session is over: locks are lost unless kept, and what is pending fails or waits to be asked again. */

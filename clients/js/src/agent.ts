@@ -186,7 +186,7 @@ export class Agent {
       this.#lastId += 1;
       const id = this.#lastId;
       this.#add({ kind: 'query', id, resolve, reject, held: [], pending: [] });
-      this.#session.ask(queryBody(id));
+      this.#session.ask(id, queryBody(id));
     });
   }
 
@@ -441,7 +441,7 @@ export class Agent {
     if (this.#mayReclaim) this.#session.post(RECLAIMED_BODY);
     this.#mayReclaim = false;
     for (const entry of this.#open.values()) {
-      if (entry.kind === 'query') this.#session.ask(queryBody(entry.id));
+      if (entry.kind === 'query') this.#session.ask(entry.id, queryBody(entry.id));
       else if (!entry.hold) entry.posted = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
     }
   }
@@ -490,7 +490,7 @@ export class Agent {
       query.held = [];
       query.pending = [];
       this.#open.set(query.id, query);
-      this.#session.ask(queryBody(query.id));
+      this.#session.ask(query.id, queryBody(query.id));
     }
   }
 

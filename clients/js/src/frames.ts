@@ -21,6 +21,7 @@ export interface Welcome {
   /** For how long the key is still good; undefined: without an end. */
   readonly credentialMs: number | undefined;
   readonly frameBytes: number;
+  readonly windowBytes: number;
 }
 
 export interface Ping {
@@ -126,6 +127,7 @@ export function readWelcome(frame: RawFrame): Welcome {
     heartbeatMs: positive(frame, 'heartbeatMs'),
     credentialMs: frame.credentialMs == null ? undefined : count(frame, 'credentialMs'),
     frameBytes: bounds.frameBytes == null ? 65_536 : positive(bounds, 'frameBytes'),
+    windowBytes: positive(bounds, 'windowBytes'),
   };
 }
 

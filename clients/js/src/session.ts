@@ -1,5 +1,6 @@
 import { Batch } from './batch.js';
 import { ACK_BODY, acknowledging, BYE_BODY, helloText, type Identity, pongBody } from './bodies.js';
+import { CLOSE_UNAUTHENTICATED, CLOSES_OF_BAD_FRAME, CLOSES_OF_DENIED, lossOfClose } from './closes.js';
 import type { Dialer } from './dialer.js';
 import { domError, type LossReason, refusedByServer } from './errors.js';
 import {
@@ -62,16 +63,8 @@ const SILENT_HEARTBEATS = 3;
 const CLOSE_ABNORMAL = 1006;
 /** Any code but 1000 and 1001 leaves the session to its lease, to be resumed. */
 const CLOSE_SILENT = 4000;
-const CLOSE_LEASE_EXPIRED = 4408;
-const CLOSE_UNAUTHENTICATED = 4401;
-/** Closes that deny access: to all, or to the bucket. */
-const CLOSES_OF_DENIED = new Set([CLOSE_UNAUTHENTICATED, 4403]);
-/** Closes after which the session is gone: replaced, slow reader. */
-const CLOSES_OF_ENDED = new Set([4409, 4429]);
 /** How much of a key's time passes before the session is resumed with the next one. */
 const RENEWAL_SHARE = 0.8;
-/** Closes that blame a frame of ours; to send it again would only repeat them. */
-const CLOSES_OF_BAD_FRAME = new Set([1003, 1009, 4400]);
 
 /**
  * One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews
@@ -154,12 +147,12 @@ export class Session {
   }
 
   /**
-   * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
-   * is not sent again.
+   * Sends a question with this id, given without its closing brace, behind all that was posted. After a resume
+   * it is not sent again.
    */
-  ask(body: string): void {
+  ask(id: number, body: string): void {
     if (!this.#greeted || this.isOverdue()) return;
-    if (!this.#outbox.queueBehind(body)) this.#transmit(body, 0);
+    if (this.#outbox.ask(id, body)) this.#transmit(body, 0);
   }
 
   /**
@@ -372,6 +365,10 @@ export class Session {
     const notice = readNotice(frame);
     if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
     if (notice.type !== 'snapshot') this.#countIn(frame);
+    if (notice.type === 'snapshot' || notice.type === 'error') {
+      this.#outbox.answered(notice.id);
+      this.#flush();
+    }
     this.#dialer.proved();
     // What is gathered acknowledges it, too.
     if (this.#unreported >= ACK_AFTER && this.#greeted && this.#batch.isEmpty) this.#sendAlone(ACK_BODY);
@@ -400,6 +397,7 @@ export class Session {
     this.#epoch = welcome.epoch;
     this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
     this.#frameBytes = welcome.frameBytes;
+    this.#outbox.windowBytes = welcome.windowBytes;
     this.#heartbeatMs = welcome.heartbeatMs;
     this.#lease.welcomed(welcome.leaseMs, welcome.credentialMs);
     const renewal = this.#keys.mayChange ? welcome.credentialMs : undefined;
@@ -472,9 +470,8 @@ export class Session {
     }
     const why = this.#dialer.explained(code, reason, this.#lastFatal);
     this.#dialer.failed(why);
-    if (code === CLOSE_LEASE_EXPIRED) this.#end('expired');
-    else if (CLOSES_OF_DENIED.has(code)) this.#end('denied');
-    else if (CLOSES_OF_ENDED.has(code)) this.#end('terminated');
+    const loss = lossOfClose(code);
+    if (loss) this.#end(loss);
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end('terminated', refusedByServer(code, this.#lastFatal));
     this.#reconnect();

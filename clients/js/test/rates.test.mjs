@@ -92,3 +92,30 @@ describe('a tenant over its rate', () => {
     }
   });
 });
+
+describe('a session over its rate', () => {
+  const started = cleanups();
+  after(() => started.end());
+
+  test('loses nothing, however many requests it makes at once', { timeout: 40_000 }, async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'lockhouse-rates-'));
+    started.keep(folder, () => rm(folder, { recursive: true }));
+    const file = join(folder, 'session.toml');
+    await writeFile(file, '[limits]\nsession_rate = 250\n');
+    const server = await startServer({ lease: '2s', args: ['--config', file] });
+    started.keep(server, () => server.kill());
+    const client = connect(server.url, { WebSocket });
+    started.keep(client, () => client.close());
+    const { locks } = client;
+    const unwanted = new AbortController();
+    await locks.request('held', async (held) => {
+      // More than the server reads ahead, and more leases than one until all of them are carried out.
+      const options = { metadata: 'm'.repeat(300), signal: unwanted.signal };
+      for (let n = 0; n < 1_200; n++) locks.request('held', options, () => {}).catch(() => {});
+      const isFree = await locks.request('behind them', { ifAvailable: true }, (lock) => lock !== null);
+      assert.ok(isFree);
+      assert.equal(held.signal.aborted, false, String(held.signal.reason));
+    });
+    unwanted.abort();
+  });
+});

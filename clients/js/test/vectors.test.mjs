@@ -101,7 +101,8 @@ function assertRead(raw, frame) {
   if (type === 'welcome') {
     const { server, ack, limits, ...read } = frame;
     assert.deepEqual([typeof server, ack], ['string', 0]);
-    const expected = { ...read, credentialMs: frame.credentialMs ?? undefined, frameBytes: limits.frameBytes };
+    const { frameBytes, windowBytes } = limits;
+    const expected = { ...read, credentialMs: frame.credentialMs ?? undefined, frameBytes, windowBytes };
     assert.deepEqual(reader.readWelcome(raw), expected);
   } else if (type === 'ping') {
     assert.deepEqual(reader.readPing(raw), { type, n: frame.n, answered: frame.answered });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse_wire::ACK_EVERY;
+use lockhouse_wire::{ACK_EVERY, FRAME_BYTES, FRAME_WEIGHT};
 
 /// How long the last words and the closing handshake of a connection may take.
 pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -49,24 +49,29 @@ pub(crate) const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_S
 /// No such frame is longer.
 pub(crate) const UNASKED_FRAME_BYTES: usize = 170;
 
-/// Numbered frames that a client may have under way without our acknowledgement. Each may be answered by one
-/// frame before we see what the client acknowledges behind them.
-pub(crate) const CLIENT_WINDOW_FRAMES: usize = 4096;
+/// Bytes of frames that a client may have under way, each with [`FRAME_WEIGHT`] more. With the rest of a
+/// message before them they are less than what is read ahead, so that a pong behind them is always read.
+pub(crate) const WINDOW_BYTES: usize = HELD_BACK_BYTES - FRAME_BYTES;
+
+/// After so many bytes without an acknowledgement of ours the client gets one, even if they are few frames:
+/// its window never fills up with frames that are carried out.
+pub(crate) const ACK_BYTES: usize = WINDOW_BYTES / 4;
 
 /// No answer to a numbered frame is longer.
 pub(crate) const ANSWER_BYTES: usize = 4096;
 
 /// Answers of a session that wait for the store at once. They come together, once it can write again.
 /// Requests that are not to wait count as well while they do, for the store or for the end of a recovery.
-pub(crate) const WAITING_ANSWERS: usize = CLIENT_WINDOW_FRAMES;
+pub(crate) const WAITING_ANSWERS: usize = 4096;
 
 /// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no
 /// client that reads is dropped, and this much more.
-pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 4 * CLIENT_WINDOW_FRAMES;
+pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 4 * WAITING_ANSWERS;
 
-/// Bytes of numbered frames that wait for their acknowledgement, counted alike.
+/// Bytes of numbered frames that wait for their acknowledgement, counted alike. Each frame of a window may be
+/// answered by one before we see what the client acknowledges behind them.
 pub(crate) const RESEND_BYTES: usize =
-    UNASKED_FRAMES * UNASKED_FRAME_BYTES + (CLIENT_WINDOW_FRAMES + WAITING_ANSWERS) * ANSWER_BYTES;
+    UNASKED_FRAMES * UNASKED_FRAME_BYTES + (WINDOW_BYTES / FRAME_WEIGHT + WAITING_ANSWERS) * ANSWER_BYTES;
 
 /// A session whose client has no more than this to take goes on, however much the others of its tenant have:
 /// a client that acknowledges as it should has no more.
@@ -78,7 +83,8 @@ pub(crate) const UNCOUNTED_BYTES: usize = 4 << 10;
 /// While more bytes than this wait to be written, nothing that the client sends is carried out.
 pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;
 
-/// Bytes of frames that are read meanwhile, in search of pongs, and carried out later.
+/// Bytes of frames that are read meanwhile, and while a session waits for its turn, in search of pongs, and
+/// carried out later.
 pub(crate) const HELD_BACK_BYTES: usize = 256 << 10;
 
 /// Notices of a bucket that wait for a session to take them. A session takes the answer to each question at

@@ -54,6 +54,9 @@ pub const FRAME_BYTES: usize = 65_536;
 /// The most frames that a message has, in either direction.
 pub const BATCH_FRAMES: usize = 1024;
 
+/// What a frame under way counts for beyond its length, in the window of a client.
+pub const FRAME_WEIGHT: usize = 96;
+
 /// The most bytes of the ticket that comes with a grant.
 pub const TICKET_BYTES: usize = 128;
 

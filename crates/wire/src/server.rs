@@ -98,6 +98,9 @@ pub struct WireLimits {
     pub agents: u64,
     /// Requests and locks of an agent at once.
     pub requests_per_agent: u64,
+    /// Bytes of frames that the client may have under way, each with [`FRAME_WEIGHT`](crate::FRAME_WEIGHT)
+    /// more.
+    pub window_bytes: u64,
 }
 
 /// The event in a numbered frame.
@@ -273,6 +276,8 @@ struct RawLimits<'a> {
     agents: RawField<'a>,
     #[serde(borrow)]
     requests_per_agent: RawField<'a>,
+    #[serde(borrow)]
+    window_bytes: RawField<'a>,
 }
 
 impl<'a> Envelope<ServerFrame<'a>> {
@@ -469,6 +474,7 @@ impl WireLimits {
             agents: inner("limits", "agents", raw.agents).number(&NATURAL)?,
             requests_per_agent: inner("limits", "requestsPerAgent", raw.requests_per_agent)
                 .number(&NATURAL)?,
+            window_bytes: inner("limits", "windowBytes", raw.window_bytes).number(&NATURAL)?,
         })
     }
 }

@@ -305,7 +305,7 @@ fn server_meaning(envelope: &Envelope<ServerFrame<'_>>) -> Value {
             "reclaims": welcome.reclaims, "recoveringMs": welcome.recovering_ms, "credentialMs": welcome.credential_ms, "leaseMs": welcome.lease_ms, "heartbeatMs": welcome.heartbeat_ms, "limits": {
                 "frameBytes": welcome.limits.frame_bytes, "nameUnits": welcome.limits.name_units,
                 "metadataBytes": welcome.limits.metadata_bytes, "agents": welcome.limits.agents,
-                "requestsPerAgent": welcome.limits.requests_per_agent,
+                "requestsPerAgent": welcome.limits.requests_per_agent, "windowBytes": welcome.limits.window_bytes,
             },
         }),
         ServerFrame::Numbered { seq, event } => {
@@ -553,13 +553,14 @@ fn event() -> impl Strategy<Value = ServerEvent<'static>> {
 }
 
 fn server_envelope() -> impl Strategy<Value = Envelope<ServerFrame<'static>>> {
-    let limits = (number(), number(), number(), number(), number()).prop_map(
-        |(frame_bytes, name_units, metadata_bytes, agents, requests_per_agent)| WireLimits {
+    let limits = (number(), number(), number(), number(), number(), number()).prop_map(
+        |(frame_bytes, name_units, metadata_bytes, agents, requests_per_agent, window_bytes)| WireLimits {
             frame_bytes,
             name_units,
             metadata_bytes,
             agents,
             requests_per_agent,
+            window_bytes,
         },
     );
     let welcome = (

@@ -17,6 +17,7 @@ export interface Welcome {
     /** For how long the key is still good; undefined: without an end. */
     readonly credentialMs: number | undefined;
     readonly frameBytes: number;
+    readonly windowBytes: number;
 }
 export interface Ping {
     readonly type: 'ping';

@@ -6,11 +6,16 @@ export declare class Posted {
     get wasSent(): boolean;
 }
 /**
- * The numbered frames of one session on their way out: those sent but not acknowledged (the window, which a
- * resume sends again), and behind them, in order, those that wait for a place in it.
+ * The frames of one session on their way out: those under way, of which a resume sends the numbered ones again
+ * (the window), and behind them, in order, those that wait for a place in it.
+ *
+ * The window has as many bytes as the server reads ahead of what it carries out. More of them would keep it
+ * from the pongs behind them, and so end the lease.
  */
 export declare class Outbox {
     #private;
+    /** The most bytes of the window. */
+    windowBytes: number;
     /** The number of the last frame that was given one. */
     get lastSeq(): number;
     /** Whether the other side has processed everything. */
@@ -23,8 +28,10 @@ export declare class Outbox {
     add(body: string): number;
     /** The frame of this number is being sent. */
     sent(seq: number): void;
-    /** Puts an unnumbered body behind what waits. Returns false if nothing does, so that it may be sent at once. */
-    queueBehind(body: string): boolean;
+    /** Takes a question, which has no number. Returns whether it may be sent at once; else it waits. */
+    ask(id: number, body: string): boolean;
+    /** The other side has answered the question with this id, if there is one, and so has done those before it. */
+    answered(id: number): void;
     /** Drops what the other side has processed. Returns false if it says more than was ever sent. */
     acknowledge(seq: number): boolean;
     /** Takes the next waiting frame that now may be sent; `seq` is 0 for an unnumbered one. */

@@ -51,10 +51,10 @@ export declare class Session {
     /** What was posted is not to wait for what the program does next. */
     hurry(): void;
     /**
-     * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
-     * is not sent again.
+     * Sends a question with this id, given without its closing brace, behind all that was posted. After a resume
+     * it is not sent again.
      */
-    ask(body: string): void;
+    ask(id: number, body: string): void;
     /**
      * Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and
      * this client connects anew.

@@ -14,7 +14,14 @@ const WELCOME = {
   received: 0,
   leaseMs: 10_000,
   heartbeatMs: 1_000,
-  limits: { frameBytes: 65_536, nameUnits: 4_096, metadataBytes: 1_024, agents: 1_024, requestsPerAgent: 100_000 },
+  limits: {
+    frameBytes: 65_536,
+    nameUnits: 4_096,
+    metadataBytes: 1_024,
+    agents: 1_024,
+    requestsPerAgent: 100_000,
+    windowBytes: 196_608,
+  },
 };
 
 /** One connection as the server sees it. */

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::remote::scripted::{accept_on, next_text};
 
 const MINUTE: Duration = Duration::from_secs(60);
-const WELCOME: &str = r#"{"type":"welcome","server":"x","epoch":"e","session":"s","secret":"t","resumed":false,"received":0,"leaseMs":60000,"heartbeatMs":6000,"limits":{"frameBytes":65536,"nameUnits":4096,"metadataBytes":1024,"agents":8,"requestsPerAgent":8}}"#;
+const WELCOME: &str = r#"{"type":"welcome","server":"x","epoch":"e","session":"s","secret":"t","resumed":false,"received":0,"leaseMs":60000,"heartbeatMs":6000,"limits":{"frameBytes":65536,"nameUnits":4096,"metadataBytes":1024,"agents":8,"requestsPerAgent":8,"windowBytes":196608}}"#;
 const SECRET: &str = "3b3beb300bea6813d6d2dd9ace8b12dbc16aedfc";
 
 /// A connection to a server that opens an owner as it should, and gives every other call this answer.

@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::remote::scripted::{accept, next_text};
 
-const WELCOME: &str = r#"{"type":"welcome","server":"x","epoch":"e","session":"s","secret":"t","resumed":false,"received":0,"leaseMs":60000,"heartbeatMs":6000,"limits":{"frameBytes":65536,"nameUnits":4096,"metadataBytes":1024,"agents":8,"requestsPerAgent":8}}"#;
+const WELCOME: &str = r#"{"type":"welcome","server":"x","epoch":"e","session":"s","secret":"t","resumed":false,"received":0,"leaseMs":60000,"heartbeatMs":6000,"limits":{"frameBytes":65536,"nameUnits":4096,"metadataBytes":1024,"agents":8,"requestsPerAgent":8,"windowBytes":196608}}"#;
 
 /// The ends of a held lock and a pending request when a server that has granted request 1 goes on with this
 /// message.

@@ -62,7 +62,7 @@ impl Scripted {
         next_text(&mut socket).await.unwrap();
         let mut welcome = json!({"type": "welcome", "server": "x", "epoch": "e", "session": "s", "secret": "t", "resumed": false,
             "received": 0, "leaseMs": 60000, "heartbeatMs": 6000, "limits": {"frameBytes": 65536, "nameUnits": 4096,
-            "metadataBytes": 1024, "agents": 8, "requestsPerAgent": 8}});
+            "metadataBytes": 1024, "agents": 8, "requestsPerAgent": 8, "windowBytes": 196608}});
         welcome.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let mut peer = Peer { socket, frames: VecDeque::new(), sent: 0, has_reclaimed: false };
         peer.send_unnumbered(&welcome).await;

@@ -3,7 +3,7 @@
 use lockhouse::{EventBounds, Limits, MemoryBudget, Meters, Options};
 use lockhouse_wire::{FRAME_BYTES, WireLimits};
 
-use crate::bounds::REQUESTS_PER_AGENT;
+use crate::bounds::{REQUESTS_PER_AGENT, WINDOW_BYTES};
 use crate::settings::HistorySettings;
 use crate::settings::sections::limits::LimitSettings;
 
@@ -48,5 +48,6 @@ pub(crate) fn wire_limits(settings: &LimitSettings) -> WireLimits {
         metadata_bytes: BUCKET_LIMITS.metadata_bytes as u64,
         agents: settings.agents_per_session.into(),
         requests_per_agent: settings.requests_per_session.into(),
+        window_bytes: WINDOW_BYTES as u64,
     }
 }

@@ -187,10 +187,16 @@ fn of_sessions() -> Vec<Constant> {
             "told later",
         ),
         (
-            "CLIENT_WINDOW_FRAMES",
-            CLIENT_WINDOW_FRAMES.to_string(),
-            "numbered frames that a client may have under way, by its promise",
-            "see `RESEND_FRAMES`",
+            "WINDOW_BYTES",
+            bytes(WINDOW_BYTES),
+            "frames that a client may have under way, by its promise, each with 96 bytes more",
+            "see `HELD_BACK_BYTES`",
+        ),
+        (
+            "ACK_BYTES",
+            bytes(ACK_BYTES),
+            "frames without an acknowledgement of the server",
+            "the server sends an `ack`",
         ),
         (
             "WAITING_ANSWERS",
@@ -235,13 +241,13 @@ fn of_reading() -> Vec<Constant> {
             "OUTBOX_HIGH_WATER_BYTES",
             bytes(OUTBOX_HIGH_WATER_BYTES),
             "bytes that wait to be written",
-            "nothing more is read but pongs and ends",
+            "nothing more is read but pongs, acks and ends",
         ),
         (
             "HELD_BACK_BYTES",
             bytes(HELD_BACK_BYTES),
-            "bytes that are read ahead meanwhile",
-            "nothing more is read",
+            "bytes that are read ahead meanwhile, or before the turn of a session over its rate, and one message more; they count as `unread_mib_per_tenant`",
+            "nothing more is read, so that the lease of a client that exceeds its window may end",
         ),
         (
             "READ_BATCH",

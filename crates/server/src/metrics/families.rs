@@ -132,7 +132,13 @@ impl Scrape {
             each as f64,
         )?;
         let Memory { all, most, each } = self.unread;
-        writer.gauge(("lockhouse_unread_bytes", "Frames that clients have not taken yet"), all as f64)?;
+        writer.gauge(
+            (
+                "lockhouse_unread_bytes",
+                "Frames that clients have not taken yet, or that were read before their turn",
+            ),
+            all as f64,
+        )?;
         writer.gauge(
             ("lockhouse_unread_tenant_max_bytes", "The same of the tenant that has most of them"),
             most as f64,

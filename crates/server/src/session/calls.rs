@@ -11,7 +11,7 @@ use lockhouse_wire::{
 use super::state::Session;
 use super::verdict::{PendingCall, Steal, Verdict};
 use crate::audit::{DisplayName, short};
-use crate::bounds::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WAITING_ANSWERS};
+use crate::bounds::{ACK_BYTES, GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WAITING_ANSWERS};
 use crate::limits::QUOTA;
 use crate::settings::Permission;
 use crate::websocket::{Incoming, WebSocketConnection};
@@ -24,7 +24,12 @@ impl Session {
         // Another frame may have so long an answer that too much waits to be written again.
         let mut verdict = if self.watches.overdue { self.look_again() } else { Verdict::GoOn };
         if matches!(verdict, Verdict::GoOn) {
+            let (cost, heard) = (first.cost(), self.heard());
             verdict = self.incoming(first);
+            // What answers a ping, or much that was sent, is no flood: there is no more of it than that.
+            if is_paced && !self.has_heard_more(heard) {
+                self.pacing.has_read_ahead(cost);
+            }
         }
         let available = self.available_frames();
         let mut paused_at = 0;
@@ -54,12 +59,15 @@ impl Session {
     fn incoming(&mut self, incoming: Incoming) -> Verdict {
         self.pacing.has_read(incoming.cost());
         match incoming {
-            Incoming::Frame(frame) => match self.frame(&frame.text) {
-                Verdict::Fatal(code @ (FatalCode::BadFrame | FatalCode::BadSeq), problem) => {
-                    Verdict::Fatal(code, problem.of_frame(frame.index))
+            Incoming::Frame(frame) => {
+                self.unacked_bytes += frame.bytes;
+                match self.frame(&frame.text) {
+                    Verdict::Fatal(code @ (FatalCode::BadFrame | FatalCode::BadSeq), problem) => {
+                        Verdict::Fatal(code, problem.of_frame(frame.index))
+                    }
+                    verdict => verdict,
                 }
-                verdict => verdict,
-            },
+            }
             Incoming::Binary => Verdict::Unsupported,
             Incoming::Control => Verdict::GoOn,
             Incoming::TooLarge => {
@@ -108,12 +116,27 @@ impl Session {
             ));
         }
         self.received = seq;
-        if self.received - self.acked >= ACK_EVERY {
-            self.acked = self.received;
+        if self.received - self.acked >= ACK_EVERY || self.unacked_bytes >= ACK_BYTES {
+            self.note_ack();
             let ack = Envelope { ack: self.received, frame: ServerFrame::Ack };
             self.outbound.push_unnumbered(ack.to_text());
         }
         None
+    }
+
+    /// The client is sent an acknowledgement of all that was received.
+    pub(super) fn note_ack(&mut self) {
+        self.acked = self.received;
+        self.unacked_bytes = 0;
+    }
+
+    /// The last ping that was answered, and the number of frames that were acknowledged.
+    fn heard(&self) -> (u64, u64) {
+        (self.answered, self.outbound.acknowledged())
+    }
+
+    fn has_heard_more(&self, (answered, acknowledged): (u64, u64)) -> bool {
+        self.answered > answered || self.outbound.acknowledged() >= acknowledged + ACK_EVERY
     }
 
     fn client_frame(&mut self, frame: ClientFrame<'_>) -> Verdict {

@@ -47,7 +47,8 @@ impl Session {
         }
     }
 
-    /// Bytes that the client has not taken count for its tenant. A session with much unacknowledged ends, if
+    /// Bytes that the client has not taken, and those that were read of it before their turn, count for its
+    /// tenant. A session with much unacknowledged ends, if
     /// the tenant has all that it may have. An answer that is still being written had its memory reserved
     /// when it was made.
     pub(super) fn check_unread(&mut self) -> Verdict {
@@ -61,7 +62,8 @@ impl Session {
 
     /// The bytes that count for the tenant; a session with next to nothing counts for nothing.
     pub(super) fn counted(&self) -> usize {
-        (self.outbound.bytes() + self.watches.bytes()).saturating_sub(UNCOUNTED_BYTES)
+        let bytes = self.outbound.bytes() + self.watches.bytes() + self.held_back_bytes;
+        bytes.saturating_sub(UNCOUNTED_BYTES)
     }
 
     /// Whether the client may be sent so many bytes more of answers.

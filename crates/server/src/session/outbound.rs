@@ -110,12 +110,17 @@ impl Outbound {
         self.unacknowledged.len() > RESEND_FRAMES || self.unacknowledged_bytes > RESEND_BYTES
     }
 
+    /// The number of the last frame that the client has acknowledged.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.first_unacknowledged() - 1
+    }
+
     fn first_unacknowledged(&self) -> u64 {
         self.sent + 1 - self.unacknowledged.len() as u64
     }
 
     fn bad_ack(&self) -> BadAck {
-        BadAck { low: self.first_unacknowledged() - 1, high: self.sent }
+        BadAck { low: self.acknowledged(), high: self.sent }
     }
 }
 

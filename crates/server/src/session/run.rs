@@ -122,6 +122,7 @@ impl Session {
         connection.enter(&self.registration.order, self.house.slot_lease());
         let mut has_read = false;
         loop {
+            self.held_back_bytes = connection.held_back_bytes();
             let verdict = match self.take_notices() {
                 Verdict::GoOn => self.check_unread(),
                 over => over,
@@ -171,6 +172,7 @@ impl Session {
     /// Waits for the next connection; none if the session ends before.
     async fn detached(&mut self) -> Option<WebSocketConnection> {
         self.pass_turn();
+        self.held_back_bytes = 0;
         self.registration.view.set_connected(false);
         tracing::debug!(session = self.registration.id, "session waits for a resume");
         loop {
@@ -260,7 +262,7 @@ impl Session {
         };
         let text = Envelope::new(ServerFrame::Welcome(welcome)).to_text();
         self.outbound.push_first(text);
-        self.acked = self.received;
+        self.note_ack();
     }
 
     /// Names this life of the table: of the server, or of the house of one of its slots.
@@ -284,7 +286,9 @@ impl Session {
         // Frames that the ping overtakes may bear an older acknowledgement, and none may come after a later
         // one.
         let ack = if self.outbound.queue.is_empty() { self.received } else { 0 };
-        self.acked = self.acked.max(ack);
+        if ack > 0 {
+            self.note_ack();
+        }
         self.pings += 1;
         let frame = ServerFrame::Ping { n: self.pings, answered: self.answered };
         self.outbound.push_first(Envelope { ack, frame }.to_text());

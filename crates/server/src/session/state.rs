@@ -56,12 +56,15 @@ pub(super) struct Session {
     pub(super) notices: VecDeque<Notice>,
     /// Bytes that the client has not taken, as they count for the tenant.
     pub(super) unread: MemoryReservation,
+    /// Bytes that the connection had read before their turn at the last look; they count, too.
+    pub(super) held_back_bytes: usize,
     /// Set once the session has to end, and why.
     pub(super) over: Option<SessionEnd>,
     /// The number of the last client frame that was processed.
     pub(super) received: u64,
-    /// The last such number that the client was sent.
+    /// The last such number that the client was sent, and the bytes that were processed since.
     pub(super) acked: u64,
+    pub(super) unacked_bytes: usize,
     pub(super) highest_id: u64,
     pub(super) highest_agent: u64,
     pub(super) pings: u64,
@@ -124,9 +127,11 @@ impl Session {
             steals: HashMap::new(),
             notices: VecDeque::new(),
             unread,
+            held_back_bytes: 0,
             over: None,
             received: 0,
             acked: 0,
+            unacked_bytes: 0,
             highest_id: 0,
             highest_agent: 0,
             pings: 0,

@@ -13,7 +13,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use lockhouse::fleet::SlotLease;
 use lockhouse_wire::{
-    ClientFrame, Envelope, FRAME_BYTES, FatalCode, FrameProblem, MessageCursor, ServerFrame,
+    ClientFrame, Envelope, FRAME_BYTES, FRAME_WEIGHT, FatalCode, FrameProblem, MessageCursor, ServerFrame,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Sleep, sleep, timeout};
@@ -38,8 +38,8 @@ pub(crate) struct WebSocketConnection {
     unflushed: bool,
     /// Whether frames may be handed to the socket, if the session is one of a fleet.
     silence: Option<Silence>,
-    /// Input that was read before its turn, or while too much waited to be written, other than pongs and
-    /// ends; and the rest of an array of frames.
+    /// Input that was read before its turn, or while too much waited to be written, other than pongs, acks
+    /// and ends; and the rest of an array of frames.
     held_back: VecDeque<HeldBack>,
     held_back_bytes: usize,
     /// Runs while there is something to write and the peer takes nothing, or nothing can be written any more.
@@ -67,7 +67,7 @@ pub(crate) struct RawConnection {
 pub(crate) enum ReadMode {
     /// All messages.
     All,
-    /// Input that must not wait: pongs, and ends.
+    /// Input that must not wait: pongs, acks and ends.
     Urgent,
     Nothing,
 }
@@ -99,7 +99,7 @@ pub(crate) struct IncomingFrame {
     /// Its place in the array that it came in, from 0.
     pub(crate) index: Option<usize>,
     /// How much of its message it is, with the space around it.
-    bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// Input that is not carried out yet.
@@ -133,6 +133,9 @@ impl Farewell {
         Self { queue, code: code.close_code(), reason: code.word(), unread: code == FatalCode::TooLarge }
     }
 }
+
+/// What is held back counts no more than what the client counts for it.
+const _: () = assert!(size_of::<HeldBack>() <= FRAME_WEIGHT);
 
 /// How much is read at once. The library fills so much with zeros before each read.
 const READ_BYTES: usize = 4 << 10;
@@ -189,6 +192,11 @@ impl WebSocketConnection {
     pub(crate) fn into_parts(self) -> RawConnection {
         let (io, read) = self.socket.into_inner().into_parts();
         RawConnection { io, read, places: (self.permit, self.tenant_permit) }
+    }
+
+    /// The bytes that were read and are not carried out yet.
+    pub(crate) fn held_back_bytes(&self) -> usize {
+        self.held_back_bytes
     }
 
     /// All that was read is carried out: the connection whose input came next has its turn.
@@ -327,9 +335,10 @@ impl WebSocketConnection {
     }
 
     /// Looks ahead for a pong, which takes no answer, as the lease does not wait until the client has read
-    /// all others; and for an end, which leaves no client to answer.
+    /// all others; for an ack, which frees memory; and for an end, which leaves no client to answer.
     ///
-    /// In an array of frames they wait for their turn.
+    /// In an array of frames they wait for their turn. All that a client has under way is less than what is
+    /// read ahead, if it keeps to its window.
     fn poll_urgent(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         while self.held_back_bytes < HELD_BACK_BYTES {
             let read = ready!(self.poll_read(context));
@@ -337,7 +346,7 @@ impl WebSocketConnection {
                 return Poll::Ready(read.split().0);
             }
             self.held_back_bytes += read.bytes();
-            self.held_back.push_back(read);
+            self.held_back.push_back(read.alone());
         }
         Poll::Pending
     }
@@ -424,11 +433,19 @@ impl HeldBack {
         (Incoming::Frame(IncomingFrame { text: frame, index, bytes }), rest)
     }
 
+    /// A copy that takes no more memory than it counts for: a text may be a part of a larger buffer.
+    fn alone(self) -> Self {
+        match self {
+            Self::Message(text, cursor) => Self::Message(text.as_str().to_owned().into(), cursor),
+            incoming => incoming,
+        }
+    }
+
     /// Whether it overtakes what is held back. Frames in arrays do not, nor does an array that breaks a rule.
     fn is_urgent(&self) -> bool {
         match self {
             Self::Message(text, _) => {
-                matches!(frame(text), Some(ClientFrame::Pong { .. } | ClientFrame::Bye))
+                matches!(frame(text), Some(ClientFrame::Pong { .. } | ClientFrame::Ack | ClientFrame::Bye))
             }
             Self::Incoming(_) => true,
         }
@@ -437,7 +454,7 @@ impl HeldBack {
     /// The bytes that count while it is held back: all of a message, as long as a part of it is; a short
     /// frame has its costs, too.
     fn bytes(&self) -> usize {
-        size_of::<Self>()
+        FRAME_WEIGHT
             + match self {
                 Self::Incoming(Incoming::Frame(frame)) => frame.text.len(),
                 Self::Incoming(_) => 0,

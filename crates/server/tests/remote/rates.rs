@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use lockhouse::remote::connect;
 use lockhouse::{ClaimError, StoreError};
-use lockhouse_server::{Config, LimitSettings};
+use lockhouse_server::{Config, Lease, LimitSettings};
+use tokio::task::JoinSet;
 
 use crate::remote::server;
 
@@ -66,4 +67,44 @@ async fn a_turn_beyond_the_timeout_is_reported_and_not_awaited() {
     }
     // Two at once, and one in each second.
     assert!(refused >= 2, "{refused}");
+}
+
+#[tokio::test]
+async fn forty_sessions_at_the_rate_lose_no_lock() {
+    const SESSIONS: usize = 40;
+    // More bytes than the server reads ahead, and more frames than the tenant may send in several leases.
+    const REQUESTS: usize = 800;
+    let limits = LimitSettings { tenant_rate: 4_000, ..LimitSettings::default() };
+    let lease = Lease::new(Duration::from_secs(2)).unwrap();
+    let url = format!("http://{}", server(Config { limits, lease, ..Config::default() }).await);
+    let begun = Instant::now();
+    let mut sessions = JoinSet::new();
+    for session in 0..SESSIONS {
+        let connection = connect(&*url).await.unwrap();
+        sessions.spawn(async move {
+            let agent = connection.agent("A").unwrap();
+            let name = format!("held by {session}");
+            let held = agent.locks().request(&*name).await.unwrap();
+            let mut waiting = JoinSet::new();
+            for _ in 0..REQUESTS {
+                let (locks, name) = (agent.locks().clone(), name.clone());
+                waiting.spawn(async move {
+                    locks.request(&*name).metadata("m".repeat(300)).await.map(drop)
+                });
+            }
+            tokio::task::yield_now().await;
+            let last = format!("the last of {session}");
+            tokio::select! {
+                loss = held.lost() => panic!("session {session} lost its lock after {:?}: {loss:?}", begun.elapsed()),
+                ended = waiting.join_next() => panic!("a request ended: {ended:?}"),
+                // That is carried out behind all others.
+                free = agent.locks().request(&*last).if_available() => drop(free.unwrap()),
+            }
+            assert_eq!(held.loss(), None);
+        });
+    }
+    while let Some(session) = sessions.join_next().await {
+        session.unwrap();
+    }
+    assert!(begun.elapsed() > Duration::from_secs(5), "{:?}", begun.elapsed());
 }

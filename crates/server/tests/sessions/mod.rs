@@ -17,6 +17,7 @@ mod load;
 mod memory;
 mod order;
 mod outage;
+mod paced;
 mod process;
 mod resume;
 mod secrets;

@@ -90,6 +90,9 @@ impl State {
     }
 
     pub(crate) fn page(&mut self, page: SnapshotPage<'_>) -> Result<(), ProtocolViolation> {
+        if let Some(session) = &mut self.session {
+            session.outbox.answered(page.id);
+        }
         let looks = &mut self.looks;
         let looking = looks.keys.get(&page.id).and_then(|key| looks.open.get_mut(key));
         // The answer to a question whose asker has gone.

@@ -288,6 +288,9 @@ impl State {
                 self.close_if_unused();
             }
             ServerEvent::Error { id: Some(id), code, problem, retry_after_ms } => {
+                if let Some(session) = &mut self.session {
+                    session.outbox.answered(id);
+                }
                 let is_unknown = code == ErrorCode::UnknownAgent;
                 let refusal = is_unknown.then(|| self.refused_join_of(id)).flatten();
                 let error = refusal.unwrap_or_else(|| refused(code, &problem, retry_after_ms));

@@ -279,7 +279,7 @@ impl State {
         let Some(session) = self.session.as_mut().filter(|session| session.id == welcome.session) else {
             return Err(Unwelcome::Outdated);
         };
-        session.outbox.resume(welcome.received).map_err(Unwelcome::Breach)?;
+        session.outbox.resume(welcome.received, welcome.limits.window_bytes).map_err(Unwelcome::Breach)?;
         session.lease = SessionLease::new(welcome.lease_ms, welcome.credential_ms, hello);
         session.pongs.clear();
         self.ask_looks_anew();
@@ -294,7 +294,7 @@ impl State {
             lease: SessionLease::new(welcome.lease_ms, welcome.credential_ms, hello),
             heartbeat: Duration::from_millis(welcome.heartbeat_ms.max(1)),
             agents: welcome.limits.agents,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(welcome.limits.window_bytes),
             received: 0,
             unreported: 0,
             pongs: VecDeque::new(),

@@ -236,6 +236,13 @@ impl Client {
         timeout(PATIENCE, self.next_or_close_at_last()).await.expect("nothing came but pings")
     }
 
+    /// The next message's frame as it comes.
+    pub(crate) async fn next_of_any_type(&mut self) -> Value {
+        let message = timeout(PATIENCE, self.socket.next()).await.expect("nothing came");
+        self.frames.extend(frames(message.unwrap().unwrap().to_text().unwrap()));
+        self.frames.pop_front().unwrap()
+    }
+
     async fn next_or_close_at_last(&mut self) -> Result<Value, Option<CloseFrame>> {
         loop {
             let Some(frame) = self.frames.pop_front() else {
