@@ -1346,8 +1346,8 @@ var Session = class {
     this.#batch.hurry();
   }
   /**
-   * Sends a question with this id, given without its closing brace, behind all that was posted. After a resume
-   * it is not sent again.
+   * Sends a question with this id, given without its closing brace, behind all that was posted. After a
+   * resume it is not sent again.
    */
   ask(id, body) {
     if (!this.#greeted || this.isOverdue()) return;

@@ -147,8 +147,8 @@ export class Session {
   }
 
   /**
-   * Sends a question with this id, given without its closing brace, behind all that was posted. After a resume
-   * it is not sent again.
+   * Sends a question with this id, given without its closing brace, behind all that was posted. After a
+   * resume it is not sent again.
    */
   ask(id: number, body: string): void {
     if (!this.#greeted || this.isOverdue()) return;

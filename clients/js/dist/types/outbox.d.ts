@@ -6,8 +6,8 @@ export declare class Posted {
     get wasSent(): boolean;
 }
 /**
- * The frames of one session on their way out: those under way, of which a resume sends the numbered ones again
- * (the window), and behind them, in order, those that wait for a place in it.
+ * The frames of one session on their way out: those under way, of which a resume sends the numbered ones
+ * again (the window), and behind them, in order, those that wait for a place in it.
  *
  * The window has as many bytes as the server reads ahead of what it carries out. More of them would keep it
  * from the pongs behind them, and so end the lease.

@@ -51,8 +51,8 @@ export declare class Session {
     /** What was posted is not to wait for what the program does next. */
     hurry(): void;
     /**
-     * Sends a question with this id, given without its closing brace, behind all that was posted. After a resume
-     * it is not sent again.
+     * Sends a question with this id, given without its closing brace, behind all that was posted. After a
+     * resume it is not sent again.
      */
     ask(id: number, body: string): void;
     /**

@@ -19,10 +19,10 @@ async fn server(session_rate: u32, lease_ms: u64) -> TestServer {
     TestServer::with(Config { limits, ..config(lease_ms) }).await
 }
 
-async fn holder(server: &TestServer) -> Client {
+async fn holder(server: &TestServer, name: &str) -> Client {
     let mut client = server.client().await;
     client.join(1).await;
-    client.request(1, 1, "held").await;
+    client.request(1, 1, name).await;
     client.granted(1).await;
     client
 }
@@ -61,7 +61,7 @@ async fn send(client: &mut Client, frames: &[String], in_message: usize) {
 
 #[tokio::test]
 async fn a_full_window_of_a_paced_session_costs_it_nothing() {
-    let server = server(150, 1_000).await;
+    let server = server(200, 1_000).await;
     let abort = |id: u64| json!({"type": "abort", "id": id + 1_000_000});
     let metadata = "m".repeat(1_000);
     let request =
@@ -69,14 +69,15 @@ async fn a_full_window_of_a_paced_session_costs_it_nothing() {
     let query = |id: u64| json!({"type": "query", "id": id, "name": "n"});
     let mut sessions = tokio::task::JoinSet::new();
     for in_message in [1, 7, 700] {
-        for frame in [&abort as &dyn Fn(u64) -> Value, &request, &query] {
-            let mut client = holder(&server).await;
+        for (number, frame) in [&abort as &dyn Fn(u64) -> Value, &request, &query].into_iter().enumerate() {
+            let held = format!("held {in_message} {number}");
+            let mut client = holder(&server, &held).await;
             let frames = window(&mut client, frame);
             let in_message = in_message.min(frames.len() / 4);
             sessions.spawn(async move {
                 send(&mut client, &frames, in_message).await;
-                // All of it is carried out before this is, several leases later. Pings are answered meanwhile.
-                client.send(json!({"type": "query", "id": 900_000, "name": "held"})).await;
+                // Pings are answered until all of that is carried out, and then this, several leases later.
+                client.send(json!({"type": "query", "id": 900_000, "name": held})).await;
                 let snapshot = loop {
                     let frame = client.next().await;
                     if frame["id"] == 900_000 {
@@ -95,15 +96,16 @@ async fn a_full_window_of_a_paced_session_costs_it_nothing() {
 #[tokio::test]
 async fn a_few_long_frames_are_acknowledged_soon() {
     let server = TestServer::with(config(60_000)).await;
-    let mut client = holder(&server).await;
+    let mut client = holder(&server, "held").await;
     let metadata = "m".repeat(1_000);
     let long = |id: u64| json!({"type": "request", "id": id, "agent": 1, "name": "n".repeat(4_000), "metadata": metadata});
     let frames = window(&mut client, long);
     assert!(frames.len() < 64, "{}", frames.len());
     send(&mut client, &frames, 1).await;
-    // No ping comes before that, which would acknowledge them, too.
+    // No ping has to come before that, which would acknowledge them, too.
     let ack = loop {
         let frame = client.next_of_any_type().await;
+        assert_ne!(frame["type"], "ping", "{frame}");
         if frame["type"] == "ack" {
             break frame;
         }
@@ -114,7 +116,7 @@ async fn a_few_long_frames_are_acknowledged_soon() {
 #[tokio::test]
 async fn a_frame_that_costs_more_than_the_lease_lasts_does_not_end_it() {
     let server = server(12, 2_000).await;
-    let mut client = holder(&server).await;
+    let mut client = holder(&server, "held").await;
     // Five seconds of the rate.
     let padding = "x".repeat(64_000);
     client.call(json!({"type": "abort", "id": 7, "padding": padding})).await;
@@ -144,7 +146,7 @@ async fn seen(server: &TestServer) -> (Value, u64) {
 async fn what_a_paced_session_has_sent_counts_and_its_acknowledgements_come_at_once() {
     const SHARERS: u64 = 200;
     let server = server(100, 20_000).await;
-    let (mut other, mut client) = (holder(&server).await, server.client().await);
+    let (mut other, mut client) = (holder(&server, "held").await, server.client().await);
     client.join(1).await;
     for id in 1..=SHARERS {
         client.request(id, 1, "held").await;

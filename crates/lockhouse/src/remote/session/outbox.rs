@@ -215,8 +215,8 @@ fn weight_of_look(look: &SnapshotQuery) -> usize {
     FRAME_WEIGHT + FRAME + 2 * NUMBER + name
 }
 
-/// The most bytes of the text as JSON, with its key. A byte 0xED may begin a lone surrogate, whose three bytes
-/// are an escape of six.
+/// The most bytes of the text as JSON, with its key. A byte 0xED may begin a lone surrogate, whose three
+/// bytes are an escape of six.
 fn json_length(text: &[u8]) -> usize {
     const KEY: usize = 16;
     let bytes = text.iter().map(|byte| match byte {

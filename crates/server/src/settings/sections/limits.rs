@@ -168,8 +168,8 @@ settings! {
     /// MiB in memory of what a tenant has in all its buckets: names, labels, metadata and the places in which
     /// they are kept.
     table_mib_per_tenant: Count = 4096, 1, 1_048_576, true, "error or status 429 `quota_exceeded`";
-    /// MiB in memory of what the clients of a tenant have not taken yet, of what their watches were told last,
-    /// and of what was read of them before its turn.
+    /// MiB in memory of what the clients of a tenant have not taken yet, of what their watches were told
+    /// last, and of what was read of them before its turn.
     unread_mib_per_tenant: Count = 1024, 1, 1_048_576, true, "queries and watches: error `quota_exceeded`; other frames: close 4429 `slow_reader`, the session ends";
     /// Frames of one session in a second.
     session_rate: Count = 2_000_000, 1, 10_000_000, true, "read more slowly";

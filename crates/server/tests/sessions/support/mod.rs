@@ -236,10 +236,12 @@ impl Client {
         timeout(PATIENCE, self.next_or_close_at_last()).await.expect("nothing came but pings")
     }
 
-    /// The next message's frame as it comes.
+    /// The next frame as it comes, with nothing answered or passed over.
     pub(crate) async fn next_of_any_type(&mut self) -> Value {
-        let message = timeout(PATIENCE, self.socket.next()).await.expect("nothing came");
-        self.frames.extend(frames(message.unwrap().unwrap().to_text().unwrap()));
+        while self.frames.is_empty() {
+            let message = timeout(PATIENCE, self.socket.next()).await.expect("nothing came");
+            self.frames = frames(message.unwrap().unwrap().to_text().unwrap()).into();
+        }
         self.frames.pop_front().unwrap()
     }
 
