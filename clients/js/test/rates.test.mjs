@@ -110,8 +110,8 @@ describe('a session over its rate', () => {
     const unwanted = new AbortController();
     await locks.request('held', async (held) => {
       // More than the server reads ahead, and more leases than one until all of them are carried out.
-      const options = { metadata: 'm'.repeat(300), signal: unwanted.signal };
-      for (let n = 0; n < 1_200; n++) locks.request('held', options, () => {}).catch(() => {});
+      const options = { metadata: 'm'.repeat(500), signal: unwanted.signal };
+      for (let n = 0; n < 1_600; n++) locks.request('held', options, () => {}).catch(() => {});
       const isFree = await locks.request('behind them', { ifAvailable: true }, (lock) => lock !== null);
       assert.ok(isFree);
       assert.equal(held.signal.aborted, false, String(held.signal.reason));

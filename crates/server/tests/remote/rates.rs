@@ -73,7 +73,7 @@ async fn a_turn_beyond_the_timeout_is_reported_and_not_awaited() {
 async fn forty_sessions_at_the_rate_lose_no_lock() {
     const SESSIONS: usize = 40;
     // More bytes than the server reads ahead, and more frames than the tenant may send in several leases.
-    const REQUESTS: usize = 800;
+    const REQUESTS: usize = 1_000;
     let limits = LimitSettings { tenant_rate: 4_000, ..LimitSettings::default() };
     let lease = Lease::new(Duration::from_secs(2)).unwrap();
     let url = format!("http://{}", server(Config { limits, lease, ..Config::default() }).await);
@@ -89,7 +89,7 @@ async fn forty_sessions_at_the_rate_lose_no_lock() {
             for _ in 0..REQUESTS {
                 let (locks, name) = (agent.locks().clone(), name.clone());
                 waiting.spawn(async move {
-                    locks.request(&*name).metadata("m".repeat(300)).await.map(drop)
+                    locks.request(&*name).metadata("m".repeat(900)).await.map(drop)
                 });
             }
             tokio::task::yield_now().await;
