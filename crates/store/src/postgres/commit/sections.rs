@@ -8,7 +8,7 @@ use lockhouse_core::{
 };
 use tokio_postgres::types::Type;
 
-use super::connection::Param;
+use crate::postgres::connection::Param;
 use crate::values::held_list;
 use crate::values::void_locks::VoidRow;
 use crate::values::{bits, bytes, number_of, of_claim, of_lock, of_owner, wall, with_owner, word};
