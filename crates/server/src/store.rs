@@ -245,6 +245,9 @@ fn log_event(event: &NodeEvent) {
         NodeEvent::Unservable(slot, why) => {
             tracing::error!(slot = slot.get(), "a slot cannot be served, and its buckets are away: {why}");
         }
+        NodeEvent::HistoryFails(why) => {
+            tracing::warn!("the history lacks entries or grows; nothing else depends on it: {why}");
+        }
         NodeEvent::StoreAway(why) => {
             tracing::warn!("the store is away: nothing can be kept, and soon nothing may be granted: {why}");
         }

@@ -69,6 +69,16 @@ pub enum Fatal {
         /// The contradiction that was found.
         why: Box<str>,
     },
+    /// Pages of tables or indexes of a database cannot be read.
+    #[error(
+        "{place} is damaged ({why}); REINDEX SCHEMA mends an index; where that fails it is a table: restore it from a backup; `lockhouse doctor` says what is damaged"
+    )]
+    PagesDamaged {
+        /// The place of the store.
+        place: Box<str>,
+        /// The message of the database.
+        why: Box<str>,
+    },
     /// [`close`](crate::Store::close) was called before.
     #[error("{place} was closed before")]
     Closed {

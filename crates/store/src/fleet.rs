@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::{CommitBatch, CommitOutcome, Fatal, Slot, Store, StoreFuture, StoreUnavailable};
+use crate::{CommitBatch, CommitOutcome, Fatal, HistoryFaults, Slot, Store, StoreFuture, StoreUnavailable};
 
 /// A fleet, as a process has it that is no node of it.
 pub trait Fleet: Send + Sync + fmt::Debug {
@@ -85,6 +85,11 @@ pub trait FleetStore: Store {
     ///
     /// [`JoinError`]. It may have come about nevertheless, or may yet.
     fn leave(&self) -> StoreFuture<'_, Result<(), JoinError>>;
+
+    /// What has gone wrong with the history in this life of the node.
+    fn history_faults(&self) -> HistoryFaults {
+        HistoryFaults::default()
+    }
 }
 
 /// All rows of a fleet.

@@ -240,6 +240,17 @@ impl HistoryBounds {
     }
 }
 
+/// What has gone wrong with the history of a store since it was opened. What is held does not depend on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryFaults {
+    /// How often it could not be written or pruned.
+    pub times: u64,
+    /// The last reason; empty before the first.
+    pub why: Box<str>,
+    /// How many entries are in no history for it, about.
+    pub left_out: u64,
+}
+
 impl Default for HistoryBounds {
     fn default() -> Self {
         Self::DEFAULT

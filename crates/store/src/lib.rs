@@ -55,8 +55,8 @@ pub use fleet::{
 };
 pub use held_list::{HeldList, HeldWebLock};
 pub use history::{
-    HISTORY_PAGE, HISTORY_ROWS_LOOKED_AT, HistoryBounds, HistoryEnd, HistoryEntry, HistoryFilter,
-    HistoryKind, HistoryPage, HistoryQuery, REFUSALS_GATHERED, RefusalRecord,
+    HISTORY_PAGE, HISTORY_ROWS_LOOKED_AT, HistoryBounds, HistoryEnd, HistoryEntry, HistoryFaults,
+    HistoryFilter, HistoryKind, HistoryPage, HistoryQuery, REFUSALS_GATHERED, RefusalRecord,
 };
 pub use leap::{HighestNumbers, NoNumberLeft, token_floor};
 pub use memory::MemoryStore;
@@ -65,7 +65,8 @@ pub use memory::{MemoryBackup, StoredSlot};
 pub use port::{BATCH_COST, Store, StoreFuture};
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    PostgresFleet, PostgresLook, PostgresOpenError, PostgresOptions, PostgresStore, SchemaLook, TablesLook,
+    IndexesLook, PostgresFleet, PostgresLook, PostgresOpenError, PostgresOptions, PostgresStore, SchemaLook,
+    TablesLook,
 };
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub use postgres::{PostgresRestoreError, PostgresRestored};

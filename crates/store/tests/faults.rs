@@ -137,7 +137,7 @@ async fn lives(store: Arc<dyn Store>, seed: u64) -> (FaultCount, Vec<u64>) {
                     CommitOutcome::Committed => break,
                     CommitOutcome::Refused(_) => {}
                     CommitOutcome::Unknown => drop(unknown.insert(number)),
-                    CommitOutcome::Fenced => break 'writing,
+                    CommitOutcome::Fenced | CommitOutcome::Damaged(_) => break 'writing,
                 }
             }
             committed.insert(number);

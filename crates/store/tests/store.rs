@@ -13,6 +13,7 @@ mod pgbouncer;
 mod place;
 mod postgres;
 mod postgres_connections;
+mod postgres_damage;
 mod postgres_fleet;
 mod postgres_generation;
 mod postgres_history;

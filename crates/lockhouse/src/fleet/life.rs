@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockhouse_store::{Fleet, FleetRows, FleetStore, JoinError, NewNode, NodeId, NodeRow, Slot, Stillness};
+use lockhouse_store::{
+    Fleet, FleetRows, FleetStore, HistoryFaults, JoinError, NewNode, NodeId, NodeRow, Slot, Stillness,
+};
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
@@ -321,7 +323,7 @@ impl Inner {
         let mut membership = Membership::new(life.store.id(), join_delay, life.outlived.as_ref());
         let mut polls = interval(self.options.timing.poll);
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last_sent = None;
+        let (mut last_sent, mut faults) = (None, HistoryFaults::default());
         loop {
             polls.tick().await;
             let (sent, sent_by_system) = (self.clock.now(), life.lease.now());
@@ -335,6 +337,7 @@ impl Inner {
             let answered = poll.answered;
             let plan = membership.polled(poll, &rows, life.lease.is_mute(), is_served);
             self.lose_what_is_not_owned(life);
+            self.note_history(&mut faults, life.store.history_faults());
             let misses =
                 plan.take.len() + plan.ask.len().saturating_sub(life.in_vain.load(Ordering::Acquire));
             if membership.is_entitled() && misses == 0 && self.table.moving() == 0 {
@@ -366,6 +369,17 @@ impl Inner {
         self.rows.send_replace(rows.clone());
         self.table.notify();
         Some(rows)
+    }
+
+    /// Takes note of what has gone wrong with the history since.
+    fn note_history(&self, known: &mut HistoryFaults, faults: HistoryFaults) {
+        if let Some(meters) = &self.options.houses.bounds().meters {
+            meters.note_left_out(faults.left_out - known.left_out);
+        }
+        if faults.times > known.times {
+            self.note(NodeEvent::HistoryFails(faults.why.to_string()));
+        }
+        *known = faults;
     }
 
     /// A commit has said which slots the node owns: the houses of others are lost.
@@ -475,8 +489,14 @@ impl Inner {
         let node = self.clone();
         tokio::spawn(async move {
             let end = house.ended().await;
-            node.table.change(slot, node.clock.now(), |state| state.is_of(&house), SlotState::Away);
+            let now = node.clock.now();
+            let next = match &end {
+                StoreState::Failed(_) => SlotState::Unservable(now + UNSERVABLE),
+                _ => SlotState::Away,
+            };
+            node.table.change(slot, now, |state| state.is_of(&house), next);
             match end {
+                StoreState::Failed(why) => node.note(NodeEvent::Unservable(slot, why.to_string())),
                 StoreState::Closed(_) => node.note(NodeEvent::Released(slot)),
                 lost => node.note(NodeEvent::Lost(slot, lost)),
             }

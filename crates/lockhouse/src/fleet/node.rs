@@ -130,8 +130,10 @@ pub enum NodeEvent {
     Lost(Slot, StoreState),
     /// It could not take this slot.
     NotTaken(Slot, String),
-    /// It has taken this slot, and what is kept of it cannot be served. It tries again later.
+    /// What is kept of this slot, which it has taken, cannot be read or written. It tries again later.
     Unservable(Slot, String),
+    /// The history could not be written or pruned. What is held does not depend on it.
+    HistoryFails(String),
     /// Its polls are not answered.
     StoreAway(String),
     /// Its polls are answered again.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use lockhouse::core::{Acquire, Command, NewRequest};
-use lockhouse::fleet::{BucketPlace, FleetNode, NodeError, NodeOptions, Timing, owner_of};
+use lockhouse::fleet::{BucketPlace, FleetNode, NodeError, NodeEvent, NodeOptions, Timing, owner_of};
 use lockhouse::store::{JoinError, Slot, token_floor};
 use lockhouse::{ClaimError, FencingToken, ManualClock, Mode, Name, Options, StoreError};
 use tokio::time::{sleep, timeout};
@@ -248,6 +248,50 @@ async fn a_slot_that_cannot_be_served_keeps_no_other_from_moving() {
     let (key, of_b) = (bucket_of(&a, broken), b.id().unwrap());
     poll_until(|| matches!(a.find(&key), BucketPlace::There(node) if node.id == of_b)).await;
     assert_eq!(state(&a), None);
+}
+
+/// A page that cannot be read is met by the commit of one slot, and later by all that ends in the history.
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_ends_one_slot_or_the_history_and_no_node() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    settled(&[&a]).await;
+    let (mut events, id) = (a.events(), a.id());
+    let spoil = |table: &str, when: &str| {
+        format!(
+            "CREATE OR REPLACE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN RAISE data_corrupted USING MESSAGE = ''invalid page''; END';
+             CREATE TRIGGER spoil BEFORE INSERT ON lockhouse.{table} FOR EACH ROW {when} EXECUTE FUNCTION spoil()"
+        )
+    };
+    let admin = server.connect().await;
+    admin.batch_execute(&spoil("claims", "WHEN (NEW.claimant = 'eve')")).await.unwrap();
+    let keys = [0, 1].map(|slot| bucket_of(&a, Slot::new(slot)));
+    let claims = keys.clone().map(|key| house(&a, &key).bucket(key).claims());
+    let (lost, kept) =
+        tokio::join!(claims[0].claim("seat", "eve", LONG), claims[1].claim("seat", "ada", LONG));
+    assert!(lost.is_err());
+    let kept = kept.unwrap();
+    let state = |slot: u16| a.view().slots.iter().find(|it| it.slot.get() == slot).map(|it| it.state);
+    poll_until(|| state(0) == Some("unservable")).await;
+    assert_eq!((state(1), a.id()), (Some("serving"), id));
+    let said = loop {
+        if let NodeEvent::Unservable(slot, why) = events.recv().await.unwrap() {
+            assert_eq!(slot.get(), 0);
+            break why;
+        }
+    };
+    assert!(said.contains("invalid page") && said.contains("REINDEX"), "{said}");
+
+    admin.batch_execute(&spoil("history", "")).await.unwrap();
+    kept.release().await.unwrap();
+    let said = loop {
+        if let NodeEvent::HistoryFails(why) = events.recv().await.unwrap() {
+            break why;
+        }
+    };
+    assert!(said.contains("REINDEX"), "{said}");
+    assert_eq!((state(1), a.id()), (Some("serving"), id));
 }
 
 #[tokio::test(flavor = "multi_thread")]

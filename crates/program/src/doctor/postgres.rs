@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockhouse::store::{NodeRow, PostgresLook, PostgresOptions, PostgresStore, SchemaLook, TablesLook};
+use lockhouse::store::{
+    IndexesLook, NodeRow, PostgresLook, PostgresOptions, PostgresStore, SchemaLook, TablesLook,
+};
 use lockhouse_server::{LoadedSettings, PostgresUrl};
 
 use super::PATIENCE;
@@ -11,6 +13,7 @@ use super::diagnosis::{Diagnosis, Grade};
 const STORE: &str = "store";
 const DURABILITY: &str = "durability";
 const SCHEMA: &str = "schema";
+const INDEXES: &str = "indexes";
 const CONNECTIONS: &str = "connections";
 const CLOCK: &str = "clock of store";
 const NODES: &str = "nodes";
@@ -180,7 +183,7 @@ fn check_schema(look: &PostgresLook, loaded: &LoadedSettings, diagnosis: &mut Di
 }
 
 fn check_tables(tables: &TablesLook, place: &str, loaded: &LoadedSettings, diagnosis: &mut Diagnosis) {
-    let TablesLook { version, known, slots, nodes, .. } = tables;
+    let TablesLook { version, known, slots, nodes, indexes, .. } = tables;
     let wanted = loaded.settings.cluster.slots;
     if version > known {
         let found = format!("{place} has version {version}, and this program knows up to {known}");
@@ -191,7 +194,30 @@ fn check_tables(tables: &TablesLook, place: &str, loaded: &LoadedSettings, diagn
         diagnosis.fault(SCHEMA, found, format!("set cluster.slots to {slots}"));
     }
     diagnosis.ok_unless_found(SCHEMA, format!("{place} has version {version} and {slots} slots"));
+    check_indexes(indexes, diagnosis);
     check_nodes(nodes, loaded, diagnosis);
+}
+
+/// A page that was overwritten shows here before a statement meets it.
+fn check_indexes(indexes: &IndexesLook, diagnosis: &mut Diagnosis) {
+    match indexes {
+        IndexesLook::NotChecked => diagnosis.ok(
+            INDEXES,
+            "not checked; CREATE EXTENSION amcheck, and GRANT EXECUTE ON FUNCTION bt_index_check(regclass)",
+        ),
+        IndexesLook::Unfinished => {
+            diagnosis.ok(INDEXES, "not all checked, as there was no time for it; run pg_amcheck");
+        }
+        IndexesLook::Checked(damaged) => {
+            for (index, why) in damaged {
+                let advice = format!(
+                    "REINDEX INDEX CONCURRENTLY {index}, then pg_amcheck; look for the fault of the disk"
+                );
+                diagnosis.fault(INDEXES, format!("{index} is damaged: {why}"), advice);
+            }
+            diagnosis.ok_unless_found(INDEXES, "amcheck finds all of them sound");
+        }
+    }
 }
 
 /// What the other nodes have to share with this one.

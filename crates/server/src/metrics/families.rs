@@ -169,7 +169,7 @@ impl Scrape {
         writer.counters(
             (
                 "lockhouse_history_left_out",
-                "Refusals of offline locks and claims that are in no history, as too many came at once",
+                "Entries that are in no history: refusals of which too many came at once, and all while it is damaged",
             ),
             [(Labels::new(), self.reading.refusals_left_out)],
         )

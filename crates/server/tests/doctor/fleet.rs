@@ -83,6 +83,27 @@ async fn a_healthy_fleet_has_no_fault_and_an_empty_database_stays_empty() {
     assert_eq!(found.lines("fault"), [""; 0]);
 }
 
+/// The first page of an index is overwritten.
+#[tokio::test]
+async fn a_damaged_index_is_found_and_said_how_to_mend() {
+    let mut place = Place::new(&[]);
+    drop(place.serve("a"));
+    place.found(&[]).says("indexes", "CREATE EXTENSION amcheck");
+    place.run("CREATE EXTENSION amcheck").await;
+    place.found(&[]).says("indexes", "amcheck finds all of them sound");
+    let looker = place.database.connect().await;
+    let sql = "SELECT pg_relation_filepath('lockhouse.history_at_idx')";
+    let path: String = looker.query_one(sql, &[]).await.unwrap().get(0);
+    looker.batch_execute("CHECKPOINT").await.unwrap();
+    place.database.stop();
+    let path = place.database.folder().join("data").join(path);
+    let mut pages = fs::read(&path).unwrap();
+    pages[..8192].fill(0xa5);
+    fs::write(&path, pages).unwrap();
+    place.database.start_again();
+    place.found(&[]).has_fault("indexes", "history_at_idx is damaged: invalid page");
+}
+
 #[tokio::test]
 async fn a_server_that_is_away_and_a_standby_less_promise_are_named() {
     let mut place = Place::new(&["synchronous_commit=off"]);

@@ -56,6 +56,7 @@ impl Life {
             match self.outcome(&batch).await {
                 CommitOutcome::Committed => return batch,
                 CommitOutcome::Unknown | CommitOutcome::Refused(_) => {}
+                CommitOutcome::Damaged(fatal) => panic!("{fatal}"),
                 CommitOutcome::Fenced => panic!("fenced, though nobody took the slot"),
             }
         }

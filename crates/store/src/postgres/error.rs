@@ -115,6 +115,8 @@ pub(crate) enum Trouble {
     Undone(StoreUnavailable),
     /// It is unknown whether the statement has had its effect, and the connection is of no more use.
     Unknown(Box<str>),
+    /// The statement has had no effect: a page of a table or an index that it needs cannot be read.
+    Damaged(Fatal),
     /// The tables are not there any more, or not as they were.
     Fatal(Fatal),
 }
@@ -129,6 +131,7 @@ impl Trouble {
         let place = place.into();
         match error.code() {
             code if is_of_tables(code) => Self::Fatal(Fatal::Damaged { place, why }),
+            code if is_of_pages(code) => Self::Damaged(Fatal::PagesDamaged { place, why }),
             &SqlState::DISK_FULL => Self::Undone(StoreUnavailable::NoSpace { place }),
             &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Undone(StoreUnavailable::ReadOnly { place }),
             _ => Self::Undone(StoreUnavailable::Away { place, why }),
@@ -154,10 +157,14 @@ fn is_of_tables(code: &SqlState) -> bool {
         SqlState::UNDEFINED_COLUMN,
         SqlState::UNDEFINED_FUNCTION,
         SqlState::INVALID_SCHEMA_NAME,
-        SqlState::DATA_CORRUPTED,
-        SqlState::INDEX_CORRUPTED,
     ]
     .contains(code)
+}
+
+/// Whether the error is about what the statement has read. Without checksums a page that was overwritten leads
+/// to all kinds of internal errors.
+pub(crate) fn is_of_pages(code: &SqlState) -> bool {
+    code.code().starts_with("XX") || [SqlState::IO_ERROR, SqlState::UNDEFINED_FILE].contains(code)
 }
 
 /// The message of the server in one line; without one, that of the library and what is behind it.

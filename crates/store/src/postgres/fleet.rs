@@ -17,8 +17,8 @@ use super::schema::call;
 use super::{PostgresOptions, PostgresStore};
 use crate::values::{bits, number};
 use crate::{
-    CommitBatch, CommitOutcome, Fatal, Fleet, FleetRows, FleetStore, JoinError, NewNode, NodeId, NodeRenewal,
-    NodeRow, Slot, SlotRow, StoreFuture, StoreUnavailable,
+    CommitBatch, CommitOutcome, Fatal, Fleet, FleetRows, FleetStore, HistoryFaults, JoinError, NewNode,
+    NodeId, NodeRenewal, NodeRow, Slot, SlotRow, StoreFuture, StoreUnavailable,
 };
 
 /// The statements of nodes.
@@ -162,6 +162,8 @@ impl PostgresStore {
             Ok(None) => Err(away("the answer came with a warning".into()).into()),
             Err(Trouble::Undone(why)) => Err(why.into()),
             Err(Trouble::Unknown(why)) => Err(away(why).into()),
+            // Once they are mended it goes on.
+            Err(Trouble::Damaged(fatal)) => Err(away(fatal.to_string().into()).into()),
             Err(Trouble::Fatal(fatal)) => Err(fatal.into()),
         }
     }
@@ -189,6 +191,10 @@ impl FleetStore for PostgresStore {
 
     fn leave(&self) -> StoreFuture<'_, Result<(), JoinError>> {
         Box::pin(Self::leave(self))
+    }
+
+    fn history_faults(&self) -> HistoryFaults {
+        self.history.faults()
     }
 }
 

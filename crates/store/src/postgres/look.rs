@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Transaction};
 
 use super::connection::LazyConnection;
+use super::error::{is_of_pages, said};
 use super::fleet::{FleetStatements, node_row};
 use super::setup::{OLDEST, failed};
 use super::{PostgresOpenError, PostgresOptions, PostgresStore, schema, servers_at};
@@ -61,6 +62,19 @@ pub struct TablesLook {
     pub slots: i32,
     /// The nodes of the fleet, by their labels.
     pub nodes: Vec<NodeRow>,
+    /// The indexes of the schema, as `amcheck` found them.
+    pub indexes: IndexesLook,
+}
+
+/// What a check of the indexes of a schema has found.
+#[derive(Clone, Debug)]
+pub enum IndexesLook {
+    /// The database has no extension `amcheck`, or the account may not call it.
+    NotChecked,
+    /// There was no time for all of them.
+    Unfinished,
+    /// The damaged ones, each with what is wrong with it.
+    Checked(Vec<(Box<str>, Box<str>)>),
 }
 
 impl PostgresLook {
@@ -99,10 +113,19 @@ impl PostgresStore {
         let looking = async {
             let mut connection = LazyConnection::new(servers, place.clone(), 0);
             let client = connection.client(limit).await.map_err(away)?;
+            let begun = Instant::now();
             let transaction = client.build_transaction().read_only(true).start().await;
-            let transaction = transaction.map_err(|error| failed(&place, &error))?;
+            let mut transaction = transaction.map_err(|error| failed(&place, &error))?;
             let look = look(&transaction, &schema, &place).await;
-            look.map_err(|error| failed(&place, &error))?.map_err(|why| away(why.into()))
+            let mut look = look.map_err(|error| failed(&place, &error))?.map_err(|why| away(why.into()))?;
+            if let Some(SchemaLook { tables: Some(tables), .. }) = &mut look.schema {
+                // The rest of the look does not get lost with it.
+                let left = limit.saturating_sub(begun.elapsed()) / 2;
+                let checked = timeout(left, indexes(&mut transaction, &schema)).await;
+                let checked = checked.unwrap_or(Ok(IndexesLook::Unfinished));
+                tables.indexes = checked.map_err(|error| failed(&place, &error))?;
+            }
+            Ok(look)
         };
         match timeout(limit, looking).await {
             Ok(look) => look,
@@ -187,5 +210,35 @@ async fn tables(
         _ => Vec::new(),
     };
     let nodes: Result<_, String> = rows.iter().map(node_row).collect();
-    Ok(nodes.map(|nodes| TablesLook { version, known, slots, nodes }))
+    let indexes = IndexesLook::NotChecked;
+    Ok(nodes.map(|nodes| TablesLook { version, known, slots, nodes, indexes }))
+}
+
+/// Has `amcheck` check all indexes, one by one.
+async fn indexes(
+    transaction: &mut Transaction<'_>,
+    schema: &str,
+) -> Result<IndexesLook, tokio_postgres::Error> {
+    let sql = "SELECT CASE WHEN has_function_privilege(f.oid, 'EXECUTE') THEN f.oid::regproc::text END
+               FROM pg_proc AS f WHERE proname = 'bt_index_check' AND pronargs = 1";
+    let found = transaction.query_typed(sql, &[]).await?;
+    let function = found.first().map(|row| row.try_get::<_, Option<&str>>(0)).transpose()?.flatten();
+    let Some(function) = function else { return Ok(IndexesLook::NotChecked) };
+    let sql = "SELECT indexrelid, relname FROM pg_index JOIN pg_class AS c ON c.oid = indexrelid
+               WHERE relnamespace = to_regnamespace($1) AND indisvalid ORDER BY relname";
+    let mut damaged = Vec::new();
+    for row in transaction.query_typed(sql, &[(&schema::quoted(schema), Type::TEXT)]).await? {
+        let (index, name): (u32, &str) = (row.try_get(0)?, row.try_get(1)?);
+        let attempt = transaction.transaction().await?;
+        let check = format!("SELECT {function}($1::oid)");
+        match attempt.query_typed(&check, &[(&index, Type::OID)]).await {
+            Ok(_) => attempt.commit().await?,
+            Err(error) if error.code().is_some_and(is_of_pages) => {
+                damaged.push((name.into(), said(&error)));
+                attempt.rollback().await?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(IndexesLook::Checked(damaged))
 }

@@ -31,22 +31,22 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use parking_lot::Mutex as SyncMutex;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::Type;
 
 pub use error::PostgresOpenError;
 pub use fleet::PostgresFleet;
-pub use look::{PostgresLook, SchemaLook, TablesLook};
+pub use look::{IndexesLook, PostgresLook, SchemaLook, TablesLook};
 pub use options::PostgresOptions;
 #[cfg(feature = "sqlite")]
 pub use restore::{PostgresRestoreError, PostgresRestored};
 
 use crate::values::bits;
 use crate::{
-    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryBounds, HistoryError, HistoryPage, HistoryQuery,
-    NodeId, Opened, RecoveredRow, SecretKey, Slot, Store, StoreFuture, StoreUnavailable, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, HistoryError, HistoryPage, HistoryQuery, NodeId, Opened,
+    RecoveredRow, SecretKey, Slot, Store, StoreFuture, StoreUnavailable, TakeError, WriterId,
 };
 use commit::Unsettled;
 use connection::address::{DatabaseAddress, place_of};
@@ -55,6 +55,7 @@ use connection::{LazyConnection, Param, Servers, tls};
 use error::Trouble;
 use fleet::FleetStatements;
 use generation::{Generation, Knowledge};
+use history::keeper::HistoryKeeper;
 use setup::Setup;
 
 /// How long the next row of a load may take: the first comes once all are sorted.
@@ -96,14 +97,10 @@ pub struct PostgresStore {
     place: Box<str>,
     limit: Duration,
     waits_for_standby: bool,
-    history: HistoryBounds,
-    /// When rows of the history were last looked for that are too old; none if some may be left.
-    pruned: SyncMutex<Option<Instant>>,
+    history: Arc<HistoryKeeper>,
     commits: Mutex<LazyConnection>,
     /// For what a slot has, which may take long.
     loads: Mutex<LazyConnection>,
-    /// For the history, which nothing else is to wait for.
-    histories: Mutex<LazyConnection>,
     /// For all else.
     looks: Mutex<LazyConnection>,
     closed: AtomicBool,
@@ -207,17 +204,15 @@ impl PostgresStore {
         let setup = Setup { place: &place, schema: &schema, slots, key: &key, seen };
         let (generation, waits_for_standby) = setup.of_servers(&mut looks, limit.max(CONNECT_LIMIT)).await?;
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
-        let (commits, loads, histories) =
-            (Mutex::new(another()), Mutex::new(another()), Mutex::new(another()));
+        let (commits, loads) = (Mutex::new(another()), Mutex::new(another()));
+        let history = HistoryKeeper::new(history, limit, &quoted, another()).into();
         Ok(Self {
             place,
             limit,
             history,
-            pruned: SyncMutex::new(None),
             waits_for_standby,
             commits,
             loads,
-            histories,
             looks: Mutex::new(looks),
             closed: false.into(),
             sql,
@@ -340,7 +335,7 @@ impl PostgresStore {
         match trouble {
             Trouble::Undone(why) => TakeError::Unavailable(why),
             Trouble::Unknown(why) => self.away(why),
-            Trouble::Fatal(fatal) => TakeError::Fatal(fatal),
+            Trouble::Damaged(fatal) | Trouble::Fatal(fatal) => TakeError::Fatal(fatal),
         }
     }
 
@@ -386,7 +381,7 @@ impl Store for PostgresStore {
             }
             self.commits.lock().await.hang_up();
             self.loads.lock().await.hang_up();
-            self.histories.lock().await.hang_up();
+            self.history.hang_up().await;
             self.looks.lock().await.hang_up();
             Ok(())
         })
@@ -402,7 +397,7 @@ impl fmt::Debug for PostgresStore {
 impl Statements {
     fn of(quoted: &str) -> Self {
         Self {
-            commit: format!("SELECT outcome, expected, owned FROM {}", schema::call(quoted, "commit", 25)),
+            commit: format!("SELECT outcome, expected, owned FROM {}", schema::call(quoted, "commit", 24)),
             take: format!("SELECT * FROM {}", schema::call(quoted, "take", 4)),
             epoch: format!("SELECT epoch FROM {quoted}.slots WHERE slot = $1"),
             history: history::statement(quoted),

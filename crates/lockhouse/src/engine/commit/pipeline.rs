@@ -377,6 +377,7 @@ impl Pipeline {
             let why = match outcomes.into_iter().next().unwrap_or(CommitOutcome::Unknown) {
                 CommitOutcome::Committed => break,
                 CommitOutcome::Fenced => return Err(StoreState::Fenced),
+                CommitOutcome::Damaged(fatal) => return Err(StoreState::Failed(fatal)),
                 CommitOutcome::Unknown => None,
                 // After an answer that was lost the store may have them.
                 CommitOutcome::Refused(_) if can_be_given_up && lost == 0 => return Ok(false),

@@ -3,7 +3,6 @@
 mod sections;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -13,15 +12,9 @@ use super::connection::Param;
 use super::error::Trouble;
 use super::generation::Knowledge;
 use super::{PostgresStore, fleet, load};
-use crate::values::{bits, wall};
+use crate::values::bits;
 use crate::{CommitBatch, CommitOutcome, Fatal, NodeRenewal, StoreUnavailable, WriterId};
 use sections::Sections;
-
-/// The time between two looks for rows of the history that are too old.
-const AGE_CHECK: Duration = Duration::from_secs(60);
-
-/// So many of those go with one commit, as `commit` has it.
-const PRUNED_AT_ONCE: i64 = 1000;
 
 /// The batches of a slot that were sent, and of which it is not known whether the schema has them.
 #[derive(Clone, Copy)]
@@ -55,41 +48,37 @@ impl PostgresStore {
         Ok((outcomes, renewal))
     }
 
-    /// As [`commit_all`](Self::commit_all). Where the space suffices for no more than a part of the batches
-    /// each is tried alone, so that one that is too large does not decide about the others.
+    /// As [`commit_all`](Self::commit_all). Where the space suffices for no more than a part of the batches, or
+    /// what is kept of some of their slots is damaged, each is tried alone, so that none decides about the others.
     pub(super) async fn commit_fairly(
         &self,
         batches: Vec<Arc<CommitBatch>>,
     ) -> Result<(Vec<CommitOutcome>, NodeRenewal), Fatal> {
         self.check()?;
-        let (outcomes, renewal) = self.commit_all(&batches).await?;
+        let (mut outcomes, mut renewal) = self.commit_all(&batches).await?;
+        let is_damaged = matches!(outcomes.first(), Some(CommitOutcome::Damaged(_)));
+        if is_damaged {
+            // Nothing goes on without the rows that all have in common.
+            renewal = self.send(&[]).await?.1;
+        }
         let lacks_space = |outcome: &CommitOutcome| {
             matches!(outcome, CommitOutcome::Refused(StoreUnavailable::NoSpace { .. }))
         };
-        if batches.len() < 2 || !outcomes.iter().all(lacks_space) {
+        if batches.len() < 2 || !is_damaged && !outcomes.iter().all(lacks_space) {
             return Ok((outcomes, renewal));
         }
-        // Those whose turn does not come in time stay refused, as the node has to renew.
+        // Those whose turn does not come in time are refused, as the node has to renew.
         let until = Instant::now() + self.limit;
-        let (mut outcomes, mut last) = (outcomes, renewal);
         for (batch, outcome) in batches.chunks(1).zip(&mut outcomes) {
-            if Instant::now() >= until {
-                break;
+            if Instant::now() < until {
+                let (alone, renewed) = self.commit_all(batch).await?;
+                (*outcome, renewal) = (alone.into_iter().next().unwrap_or(CommitOutcome::Unknown), renewed);
+            } else if let CommitOutcome::Damaged(fatal) = outcome {
+                let (place, why) = (self.place.clone(), fatal.to_string().into());
+                *outcome = CommitOutcome::Refused(StoreUnavailable::Away { place, why });
             }
-            let (alone, renewal) = self.commit_all(batch).await?;
-            (*outcome, last) = (alone.into_iter().next().unwrap_or(CommitOutcome::Unknown), renewal);
         }
-        Ok((outcomes, last))
-    }
-
-    /// Before when entries are too old, once a minute, and again as long as more of them are left.
-    fn oldest_if_due(&self) -> Option<lockhouse_core::Instant> {
-        let mut pruned = self.pruned.lock();
-        if pruned.is_some_and(|pruned| pruned.elapsed() < AGE_CHECK) {
-            return None;
-        }
-        *pruned = Some(Instant::now());
-        self.history.oldest(SystemTime::now())
+        Ok((outcomes, renewal))
     }
 
     /// Notes that the batch is sent. Returns whether it was before, and is not settled since.
@@ -103,37 +92,54 @@ impl PostgresStore {
         before.is_some_and(|before| batch.last_seq() <= before.up_to)
     }
 
-    /// The outcomes, and what the commit says of the node.
+    /// The outcomes, and what the commit says of the node. Where a page cannot be read, it is tried without the
+    /// history.
     pub(super) async fn send(
         &self,
         batches: &[Arc<CommitBatch>],
     ) -> Result<(Vec<CommitOutcome>, NodeRenewal), Fatal> {
         let all = |outcome: CommitOutcome| Ok((vec![outcome; batches.len()], NodeRenewal::Unknown));
-        let (sections, lock_ms) = (Sections::of(batches), self.lock_ms());
-        let history_rows = i64::from(self.history.rows);
-        let oldest = self.oldest_if_due().map(wall);
-        let node = self.node.map(|node| bits(node.0));
-        let mut further: Vec<Param<'_>> =
-            vec![(&history_rows, Type::INT8), (&oldest, Type::INT8), (&node, Type::INT8)];
-        further.extend(sections.params());
-        let known = self.known.lock().of_batches(batches);
-        let params = known.params(&lock_ms, &further);
-        let run = self.commits.lock().await.run(self.limit, &self.sql.commit, &params).await;
+        let mut rows = self.history.rows();
+        let mut run = self.run_commit(batches, rows).await;
+        if let Err(Trouble::Damaged(fatal)) = &run
+            && rows > 0
+        {
+            let without = self.run_commit(batches, 0).await;
+            if without.is_ok() {
+                self.history.is_damaged(fatal);
+            }
+            (run, rows) = (without, 0);
+        }
         match run {
-            Ok(Some(rows)) => {
+            Ok(Some(answer)) => {
                 let mut known = self.known.lock();
-                let (outcomes, renewal, pruned) =
-                    outcomes(&rows, batches, &mut known).map_err(|why| self.damaged(why))?;
+                let (outcomes, renewal) =
+                    outcomes(&answer, batches, &mut known).map_err(|why| self.damaged(why))?;
                 known.confirm(batches, &outcomes);
-                if pruned >= PRUNED_AT_ONCE {
-                    *self.pruned.lock() = None;
-                }
+                self.history.after_commit(batches, rows);
                 Ok((outcomes, renewal))
             }
             Ok(None) | Err(Trouble::Unknown(_)) => all(CommitOutcome::Unknown),
             Err(Trouble::Undone(why)) => all(CommitOutcome::Refused(why)),
-            Err(Trouble::Fatal(fatal)) => Err(fatal),
+            Err(Trouble::Damaged(fatal)) if !batches.is_empty() => all(CommitOutcome::Damaged(fatal)),
+            Err(Trouble::Damaged(fatal) | Trouble::Fatal(fatal)) => Err(fatal),
         }
+    }
+
+    /// The answer to the statement of a commit, with so many rows of history.
+    async fn run_commit(
+        &self,
+        batches: &[Arc<CommitBatch>],
+        history_rows: u32,
+    ) -> Result<Option<Vec<Row>>, Trouble> {
+        let (sections, lock_ms) = (Sections::of(batches), self.lock_ms());
+        let history_rows = i64::from(history_rows);
+        let node = self.node.map(|node| bits(node.0));
+        let mut further: Vec<Param<'_>> = vec![(&history_rows, Type::INT8), (&node, Type::INT8)];
+        further.extend(sections.params());
+        let known = self.known.lock().of_batches(batches);
+        let params = known.params(&lock_ms, &further);
+        self.commits.lock().await.run(self.limit, &self.sql.commit, &params).await
     }
 }
 
@@ -142,19 +148,18 @@ fn is_undone(outcome: &CommitOutcome) -> bool {
     matches!(outcome, CommitOutcome::Refused(why) if !matches!(why, StoreUnavailable::OutOfOrder { .. }))
 }
 
-/// The rows of a commit: one for each batch, then one with the slots of the node, and how many entries of the
-/// history were too old.
+/// The rows of a commit: one for each batch, then one with the slots of the node.
 fn outcomes(
     rows: &[Row],
     batches: &[Arc<CommitBatch>],
     known: &mut Knowledge,
-) -> Result<(Vec<CommitOutcome>, NodeRenewal, i64), String> {
+) -> Result<(Vec<CommitOutcome>, NodeRenewal), String> {
     let verdict = |row: &Row| row.try_get::<_, i32>(0).map_err(|error| error.to_string());
     if let [row] = rows
         && verdict(row)? == 4
     {
         known.saw(load::get(row, "expected")?);
-        return Ok((vec![CommitOutcome::Fenced; batches.len()], NodeRenewal::Dead, 0));
+        return Ok((vec![CommitOutcome::Fenced; batches.len()], NodeRenewal::Dead));
     }
     let [of_batches @ .., of_node] = rows else { return Err("a commit has no outcome".to_owned()) };
     if of_batches.len() != batches.len() || verdict(of_node)? != 3 {
@@ -174,5 +179,5 @@ fn outcomes(
     let owned = owned.into_iter().map(fleet::slot);
     let outcomes: Result<_, _> = of_batches.iter().zip(batches).map(outcome).collect();
     let renewal = NodeRenewal::Owns(owned.collect::<Result<_, _>>()?);
-    Ok((outcomes?, renewal, load::get(of_node, "expected")?))
+    Ok((outcomes?, renewal))
 }

@@ -1,5 +1,7 @@
 //! The history, read page by page.
 
+pub(crate) mod keeper;
+
 use lockhouse_core::{Instant, OwnerId};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -36,13 +38,14 @@ impl PostgresStore {
         let (tenant, bucket) = (query.scope.tenant.as_bytes(), query.scope.bucket.as_bytes());
         let params: [Param<'_>; 4] =
             [(&before, Type::INT8), (&most, Type::INT8), (&tenant, Type::BYTEA), (&bucket, Type::BYTEA)];
-        let rows = self.histories.lock().await.run(self.limit, &self.sql.history, &params).await;
+        let rows = self.history.ask(&self.sql.history, &params).await;
         let away = |why: Box<str>| StoreUnavailable::Away { place: self.place.clone(), why };
         let rows = match rows {
             Ok(Some(rows)) => rows,
             Ok(None) => return Err(away("the answer came with a warning".into()).into()),
             Err(Trouble::Undone(why)) => return Err(why.into()),
             Err(Trouble::Unknown(why)) => return Err(away(why).into()),
+            Err(Trouble::Damaged(fatal)) => return Err(HistoryError::Unreadable(fatal.to_string().into())),
             Err(Trouble::Fatal(fatal)) => return Err(fatal.into()),
         };
         read(&rows, query).map_err(|why| HistoryError::Unreadable(why.into()))

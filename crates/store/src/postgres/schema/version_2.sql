@@ -1,6 +1,6 @@
 -- Version 2: refusals in the history. `{s}` stands for the quoted name of the schema.
 --
--- The function `commit` of version 1 stays, with fewer arguments: nodes of the former version that run go on.
+-- The function `commit` has the arguments of version 1: nodes of the former version that run go on with it.
 
 -- No row is written anew, and no default of a new column is computed: other nodes wait for this lock.
 ALTER TABLE {s}.history
@@ -19,14 +19,15 @@ CREATE INDEX ON {s}.history (nth) WHERE why = 'refused';
 CREATE INDEX ON {s}.history (at);
 
 -- One row for each section, in order: 0, it is committed; 1, fenced; 2, out of order, as `expected` comes next.
--- Then one row with all slots that the node owns, and in `expected` how many rows of the history were too old, 1000
--- at most: 3. Or only one row, and nothing is kept: 4, with the timeline in `expected`, if the node was declared
--- dead, or the generation is another one.
+-- For a node of a fleet then one row with all slots that it owns: 3. Or only one row, and nothing is kept: 4, with
+-- the timeline in `expected`, if the node was declared dead, or the generation is another one.
+--
+-- With `history_rows` 0 no statement of it touches a page of the history: a store goes on so while that is damaged.
 --
 -- Sections whose writes are claims, and ends of claims, each of a name of its own, are `s_at_once`: the writes
 -- of several of them in a row are one statement, as each statement costs more than a row.
-CREATE FUNCTION {s}.commit(
-    lock_ms integer, k {s}.known, history_rows bigint, history_oldest bigint, the_node bigint,
+CREATE OR REPLACE FUNCTION {s}.commit(
+    lock_ms integer, k {s}.known, history_rows bigint, the_node bigint,
     s_slot integer[], s_epoch bigint[], s_writer bigint[], s_first bigint[], s_last bigint[], s_rows integer[],
     s_at_once boolean[],
     b_tenant bytea[], b_bucket bytea[],
@@ -54,11 +55,6 @@ DECLARE
     v_bucket bigint;
     v_write  integer := 0;
     v_end    integer;
-    -- The row of the history that a write has added, and the first and the last of all.
-    v_seq    bigint;
-    v_oldest bigint;
-    v_newest bigint;
-    v_first  bigint;
 BEGIN
     IF begin_statement(lock_ms, k) <> k.generation THEN
         outcome := 4;
@@ -89,18 +85,13 @@ BEGIN
                 FROM gone
                 WHERE history_rows > 0
                 ORDER BY nr
-                RETURNING seq
-            ), made AS (
-                INSERT INTO claims (bucket, name, claimant, token, ttl_ms, since, seal, metadata)
-                SELECT id, name, w_who[nr], w_token[nr], w_length[nr], w_at[nr], w_seed[nr], w_metadata[nr]
-                FROM writes WHERE kind = 'claim'
-                ON CONFLICT (bucket, digest) DO UPDATE SET claimant = excluded.claimant,
-                    token = excluded.token, ttl_ms = excluded.ttl_ms, since = excluded.since,
-                    seal = excluded.seal, metadata = excluded.metadata
             )
-            SELECT min(seq), max(seq) INTO v_first, v_seq FROM added;
-            v_oldest := coalesce(v_oldest, v_first);
-            v_newest := coalesce(v_seq, v_newest);
+            INSERT INTO claims (bucket, name, claimant, token, ttl_ms, since, seal, metadata)
+            SELECT id, name, w_who[nr], w_token[nr], w_length[nr], w_at[nr], w_seed[nr], w_metadata[nr]
+            FROM writes WHERE kind = 'claim'
+            ON CONFLICT (bucket, digest) DO UPDATE SET claimant = excluded.claimant,
+                token = excluded.token, ttl_ms = excluded.ttl_ms, since = excluded.since,
+                seal = excluded.seal, metadata = excluded.metadata;
             v_writes := '{}';
         END IF;
         EXIT WHEN i > v_sections;
@@ -127,7 +118,6 @@ BEGIN
             v_index := 0;
             WHILE v_write < v_end LOOP
                 v_write := v_write + 1;
-                v_seq := NULL;
                 IF w_bucket[v_write] <> v_index THEN
                     v_index := w_bucket[v_write];
                     SELECT id INTO v_bucket FROM buckets
@@ -160,8 +150,7 @@ BEGIN
                         (tenant, bucket, kind, since, at, why, name, token, who, operator, reason)
                     SELECT b_tenant[v_index], b_bucket[v_index], 'claim', since, w_at[v_write],
                         w_why[v_write], name, token, claimant, w_who[v_write], w_metadata[v_write]
-                    FROM ended WHERE history_rows > 0
-                    RETURNING seq INTO v_seq;
+                    FROM ended WHERE history_rows > 0;
                 WHEN 'lock' THEN
                     -- The owner's earlier lock of the name ends with the new one, if there is one.
                     INSERT INTO history (tenant, bucket, kind, since, at, why, owner, name, mode, token, who)
@@ -171,8 +160,7 @@ BEGIN
                         (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write])
                     FROM locks
                     WHERE bucket = v_bucket AND digest = sha256(w_name[v_write]) AND owner = w_owner[v_write]
-                        AND history_rows > 0
-                    RETURNING seq INTO v_seq;
+                        AND history_rows > 0;
                     INSERT INTO locks (bucket, name, owner, mode, token, since, metadata)
                     VALUES (v_bucket, w_name[v_write], w_owner[v_write], w_word[v_write], w_token[v_write],
                         w_at[v_write], w_metadata[v_write])
@@ -190,8 +178,7 @@ BEGIN
                         w_why[v_write], owner, name, mode, token,
                         (SELECT label FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write]),
                         w_who[v_write], w_metadata[v_write]
-                    FROM ended WHERE history_rows > 0
-                    RETURNING seq INTO v_seq;
+                    FROM ended WHERE history_rows > 0;
                 WHEN 'reserve' THEN
                     UPDATE buckets SET mark = greatest(mark, w_token[v_write]) WHERE id = v_bucket;
                 WHEN 'owner' THEN
@@ -210,8 +197,7 @@ BEGIN
                         FROM owners WHERE bucket = v_bucket AND owner = w_owner[v_write]
                             AND NOT EXISTS (
                                 SELECT FROM voided
-                                WHERE bucket = v_bucket AND owner = w_owner[v_write] AND what = 'all')
-                        RETURNING seq INTO v_seq;
+                                WHERE bucket = v_bucket AND owner = w_owner[v_write] AND what = 'all');
                     END IF;
                     IF w_kind[v_write] = 'void' THEN
                         INSERT INTO voided (bucket, owner, seq, at, what, why, up_to, names)
@@ -230,8 +216,7 @@ BEGIN
                     )
                     INSERT INTO history (tenant, bucket, kind, since, at, why, name, token, who)
                     SELECT b_tenant[v_index], b_bucket[v_index], 'claim', since, w_at[v_write],
-                        'finalized', name, token, claimant FROM ended WHERE history_rows > 0
-                    RETURNING seq INTO v_seq;
+                        'finalized', name, token, claimant FROM ended WHERE history_rows > 0;
                     INSERT INTO assignments (bucket, name, claimant, token, since, seal)
                     VALUES (v_bucket, w_name[v_write], w_who[v_write], w_token[v_write], w_at[v_write],
                         w_seed[v_write])
@@ -244,15 +229,13 @@ BEGIN
                     )
                     INSERT INTO history (tenant, bucket, kind, since, at, why, name, token, who)
                     SELECT b_tenant[v_index], b_bucket[v_index], 'assignment', since, w_at[v_write],
-                        'unassigned', name, token, claimant FROM ended WHERE history_rows > 0
-                    RETURNING seq INTO v_seq;
+                        'unassigned', name, token, claimant FROM ended WHERE history_rows > 0;
                 WHEN 'refused' THEN
                     INSERT INTO history (tenant, bucket, kind, since, at, why, owner, name, mode, who, times, nth)
                     SELECT b_tenant[v_index], b_bucket[v_index], w_why[v_write], w_ends[v_write], w_at[v_write],
                         'refused', w_owner[v_write], w_name[v_write], w_word[v_write], w_who[v_write],
                         w_length[v_write], nextval('history_refusals')
-                    WHERE history_rows > 0
-                    RETURNING seq INTO v_seq;
+                    WHERE history_rows > 0;
                     -- The bucket may not be there.
                     v_index := 0;
                 WHEN 'needs recovery' THEN
@@ -296,8 +279,6 @@ BEGIN
                 WHEN 'erase mark' THEN
                     UPDATE slots SET clean = false WHERE slot = v_state.slot;
                 END CASE;
-                v_oldest := coalesce(v_oldest, v_seq);
-                v_newest := coalesce(v_seq, v_newest);
             END LOOP;
             UPDATE slots SET last_seq = s_last[i] WHERE slot = v_state.slot;
             outcome := 0;
@@ -305,30 +286,51 @@ BEGIN
         v_write := v_end;
         RETURN NEXT;
     END LOOP;
-    -- The oldest rows go once in a thousand, those that another commit deletes at the moment excepted. A write
-    -- adds one at most. Refusals, of which a tenth as many stay, push nothing out but refusals.
-    IF (v_oldest - 1) / 1000 <> v_newest / 1000 THEN
+    expected := 0;
+    outcome := 3;
+    owned := ARRAY(SELECT slot FROM slots WHERE owner = the_node ORDER BY slot);
+    RETURN NEXT;
+END
+$body$;
+
+-- Deletes rows of the history that are beyond its bounds: of each kind the oldest, a thousand at most, those that
+-- another node deletes at the moment excepted. No commit waits for it. Refusals, of which a tenth as many stay, push
+-- nothing out but refusals. Returns how many of a kind have gone, of the kind with most: with a thousand more may
+-- be left.
+CREATE FUNCTION {s}.prune_history(lock_ms integer, history_rows bigint, history_oldest bigint) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = {s}, pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+AS $body$
+DECLARE
+    v_gone bigint;
+    v_most bigint := 0;
+BEGIN
+    PERFORM set_config('lock_timeout', lock_ms || 'ms', true);
+    -- Where nothing is added, rows go by their age alone.
+    IF history_rows > 0 THEN
         DELETE FROM history WHERE seq IN (
             SELECT seq FROM history
             WHERE why <> 'refused'
                 AND coalesce(nth, seq)
                     <= (SELECT max(coalesce(nth, seq)) FROM history WHERE why <> 'refused') - history_rows
-            ORDER BY coalesce(nth, seq) LIMIT v_newest - v_oldest + 2000 FOR UPDATE SKIP LOCKED);
+            ORDER BY coalesce(nth, seq) LIMIT 1000 FOR UPDATE SKIP LOCKED);
+        GET DIAGNOSTICS v_most = ROW_COUNT;
         DELETE FROM history WHERE seq IN (
             SELECT seq FROM history
             WHERE why = 'refused'
                 AND nth <= (SELECT max(nth) FROM history WHERE why = 'refused') - (history_rows + 9) / 10
-            ORDER BY nth LIMIT v_newest - v_oldest + 2000 FOR UPDATE SKIP LOCKED);
+            ORDER BY nth LIMIT 1000 FOR UPDATE SKIP LOCKED);
+        GET DIAGNOSTICS v_gone = ROW_COUNT;
+        v_most := greatest(v_most, v_gone);
     END IF;
-    -- Now and then a process asks for those that are too old.
-    expected := 0;
     IF history_oldest IS NOT NULL THEN
         DELETE FROM history WHERE seq IN (
             SELECT seq FROM history WHERE at < history_oldest ORDER BY at LIMIT 1000 FOR UPDATE SKIP LOCKED);
-        GET DIAGNOSTICS expected = ROW_COUNT;
+        GET DIAGNOSTICS v_gone = ROW_COUNT;
+        v_most := greatest(v_most, v_gone);
     END IF;
-    outcome := 3;
-    owned := ARRAY(SELECT slot FROM slots WHERE owner = the_node ORDER BY slot);
-    RETURN NEXT;
+    RETURN v_most;
 END
 $body$;
