@@ -146,6 +146,8 @@ pub struct SlotRow {
     pub owner: Option<NodeId>,
     /// The slot lease of the node that took it last.
     pub slot_lease: Duration,
+    /// No holder of a Web Lock of before may want to come back to it.
+    pub clean: bool,
 }
 
 /// The answer to a renewal.

@@ -369,3 +369,71 @@ async fn a_node_that_comes_back_gives_up_only_where_the_tables_are_for_others() 
     fleet.join(&node("b")).await.unwrap();
     assert_eq!(fleet.look().await.unwrap().nodes.len(), 2);
 }
+
+/// A bucket with most rows of a table decides about the plan of no other.
+#[tokio::test]
+async fn a_slot_of_small_buckets_is_loaded_without_a_scan_of_the_tables() {
+    let server = Server::start(&[]);
+    let a = joined(&server.address(), "a").await;
+    let looker = server.connect().await;
+    let fill = "INSERT INTO lockhouse.buckets (slot, tenant, bucket)
+            SELECT i / 4, 't', convert_to(i::text, 'UTF8') FROM generate_series(0, 4) AS i;
+        INSERT INTO lockhouse.owners (bucket, owner, label, ttl_ms, since, seal)
+            SELECT id, i, 'x', 1, 1, 1
+            FROM lockhouse.buckets, generate_series(1, CASE slot WHEN 1 THEN 20000 ELSE 3 END) AS i;
+        INSERT INTO lockhouse.locks (bucket, name, owner, mode, token, since)
+            SELECT bucket, convert_to(owner::text, 'UTF8'), owner, 'shared', owner, 1 FROM lockhouse.owners;
+        INSERT INTO lockhouse.voided (bucket, owner, seq, at, what, why, names)
+            SELECT bucket, owner, 1, 1, 'all', 'expired', '' FROM lockhouse.owners;
+        INSERT INTO lockhouse.claims (bucket, name, claimant, token, ttl_ms, since, seal)
+            SELECT bucket, 'c' || name, 'x', token, 1, 1, 1 FROM lockhouse.locks;
+        INSERT INTO lockhouse.assignments (bucket, name, claimant, token, since, seal)
+            SELECT bucket, 'a' || name, 'x', token, 1, 1 FROM lockhouse.locks;";
+    looker.batch_execute(fill).await.unwrap();
+    looker.batch_execute("VACUUM ANALYZE").await.unwrap();
+    let read = "SELECT relname::text, seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables
+        WHERE relname IN ('owners', 'locks', 'voided', 'claims', 'assignments') ORDER BY relname";
+    let tables = async || {
+        // The counts of a process are there once it has ended.
+        let is_there = "SELECT FROM pg_stat_activity WHERE application_name = 'lockhouse'";
+        while !looker.query(is_there, &[]).await.unwrap().is_empty() {}
+        let rows = looker.query(read, &[]).await.unwrap();
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect::<Vec<(String, i64)>>()
+    };
+    a.leave().await.unwrap();
+    a.close().await.unwrap();
+    let before = tables().await;
+    let b = joined(&server.address(), "b").await;
+    let mut rows = 0;
+    b.take_slot(Slot::new(0), WriterId(1), &mut |_| rows += 1).await.unwrap();
+    assert_eq!(rows, 4 * (1 + 5 * 3));
+    b.close().await.unwrap();
+    for ((table, before), (_, after)) in before.into_iter().zip(tables().await) {
+        // `a` is small: 12 rows of that slot.
+        assert!(after - before < 100, "{} rows of {table}", after - before);
+    }
+}
+
+/// It takes as long as its rows are taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_that_takes_long_holds_up_no_other() {
+    let server = Server::start(&[]);
+    let a = Arc::new(joined(&server.address(), "a").await);
+    let fill = "INSERT INTO lockhouse.buckets (slot, tenant, bucket) VALUES (0, 't', 'b'), (1, 't', 'b')";
+    server.connect().await.batch_execute(fill).await.unwrap();
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel();
+    let slow = Arc::clone(&a);
+    let slow = tokio::spawn(async move {
+        let visit = &mut move |_| {
+            begun.send(()).unwrap();
+            tokio::task::block_in_place(|| goes_on.recv().unwrap());
+        };
+        slow.take_slot(Slot::new(0), WriterId(1), visit).await
+    });
+    let has_begun = tokio::task::spawn_blocking(move || has_begun.recv().map(|()| has_begun));
+    let _has_begun = has_begun.await.unwrap().unwrap();
+    take(&a, 1).await.unwrap();
+    go_on.send(()).unwrap();
+    slow.await.unwrap().unwrap();
+}

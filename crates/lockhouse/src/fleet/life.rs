@@ -6,15 +6,18 @@
 //!                 └─ fails ─────────▶ every house is lost
 //! ```
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task;
 use std::time::Duration;
 
 use lockhouse_store::{
     Fleet, FleetRows, FleetStore, HistoryFaults, JoinError, NewNode, NodeId, NodeRow, Slot, Stillness,
 };
 use parking_lot::Mutex;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -36,6 +39,12 @@ const REJOIN: Duration = Duration::from_millis(250);
 
 /// The pause before a slot is taken again that could not be served: it has to be mended first.
 const UNSERVABLE: Duration = Duration::from_secs(10);
+
+/// So many slots are loaded at once, as the store has connections for it: one that takes long holds up no other.
+const LOADS: usize = 2;
+
+/// The place in the queue of those that wait to load a slot.
+type LoadTurn = Pin<Box<dyn Future<Output = OwnedSemaphorePermit> + Send>>;
 
 /// A node, as all its handles and tasks share it.
 #[derive(Debug)]
@@ -74,8 +83,8 @@ pub(super) struct Life {
     pub(super) has_share: AtomicBool,
     /// The former life of the same name that was seen standing still.
     outlived: Option<NodeRow>,
-    /// Held by who loads a slot.
-    loading: Arc<tokio::sync::Mutex<()>>,
+    /// A permit for each slot that is loaded.
+    loading: Arc<Semaphore>,
 }
 
 /// How a life has ended.
@@ -232,7 +241,7 @@ impl Inner {
             in_vain: AtomicUsize::new(0),
             has_share: AtomicBool::new(false),
             outlived,
-            loading: Arc::default(),
+            loading: Arc::new(Semaphore::new(LOADS)),
         };
         Ok((Arc::new(life), committer))
     }
@@ -402,13 +411,16 @@ impl Inner {
             }
         }
         let begins = |take: &Take| self.begin_to_open(take.slot);
-        let takes: Vec<Take> = plan.take.into_iter().filter(begins).collect();
+        let mut takes: Vec<Take> = plan.take.into_iter().filter(begins).collect();
+        // Those first to which holders of Web Locks may want to come back.
+        takes.sort_by_key(|take| rows.slots.get(usize::from(take.slot.get())).is_some_and(|row| row.clean));
         if takes.is_empty() && self.table.moving() == 0 {
             self.ask_for_one(life, &plan.ask, rows);
         }
         for take in takes {
+            let turn = life.queue_to_load().await;
             let (node, life) = (self.clone(), life.clone());
-            tokio::spawn(async move { node.open(&life, take, answered).await });
+            tokio::spawn(async move { node.open(&life, take, answered, turn).await });
         }
     }
 
@@ -430,7 +442,8 @@ impl Inner {
             {
                 life.in_vain.store(0, Ordering::Release);
                 let take = Take { slot, epoch, wait: Duration::ZERO, wait_if_restored: Duration::ZERO };
-                node.open(&life, take, node.clock.now()).await;
+                let turn = life.queue_to_load().await;
+                node.open(&life, take, node.clock.now(), turn).await;
             } else {
                 life.in_vain.fetch_add(1, Ordering::AcqRel);
             }
@@ -446,13 +459,12 @@ impl Inner {
 
     /// Takes a slot that is marked as being taken, and serves it. What is known of its former owner is so
     /// since that instant.
-    async fn open(self: &Arc<Self>, life: &Arc<Life>, take: Take, since: Duration) {
+    async fn open(self: &Arc<Self>, life: &Arc<Life>, take: Take, since: Duration, turn: LoadTurn) {
         let Take { slot, epoch, wait, wait_if_restored } = take;
         let former = FormerOwner { epoch, wait, wait_if_restored, since, clock: self.clock.clone() };
         let options = self.options.houses.clone();
         let opened = async {
-            let turn = life.loading.clone().lock_owned().await;
-            let tenure = SlotTenure { slot, lease: life.lease.clone(), former, turn };
+            let tenure = SlotTenure { slot, lease: life.lease.clone(), former, turn: turn.await };
             House::open_slot(life.of_slots.clone(), options, tenure).await
         };
         let (mut ending, now) = (life.is_ending.subscribe(), || self.clock.now());
@@ -536,6 +548,19 @@ impl Inner {
         loop {
             polls.tick().await;
             _ = self.take_rows(self.fleet.look().await);
+        }
+    }
+}
+
+impl Life {
+    /// Queues up behind those that have done so before. Returns at once with the place.
+    async fn queue_to_load(&self) -> LoadTurn {
+        let loading = self.loading.clone();
+        let mut turn: LoadTurn =
+            Box::pin(async { loading.acquire_owned().await.expect("it is never closed") });
+        match poll_fn(|context| task::Poll::Ready(turn.as_mut().poll(context))).await {
+            task::Poll::Ready(permit) => Box::pin(std::future::ready(permit)),
+            task::Poll::Pending => turn,
         }
     }
 }

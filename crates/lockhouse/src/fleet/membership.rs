@@ -269,6 +269,7 @@ mod tests {
             epoch: 1,
             owner: owner(slot).map(NodeId),
             slot_lease: LEASE,
+            clean: true,
         };
         (0..count).map(row).collect()
     }

@@ -216,6 +216,31 @@ async fn a_node_polls_while_a_slot_takes_long_to_load() {
     settled(&[&a]).await;
 }
 
+/// The first slot of a node that has been killed has a bucket whose claims cannot be read for now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_takes_long_to_load_keeps_no_other_from_being_served() {
+    let (server, peers) = (Server::start(&[]), InProcess::default());
+    let a = peers.start(&server, "a").await.unwrap();
+    settled(&[&a]).await;
+    let key = bucket_of(&a, Slot::new(0));
+    house(&a, &key).bucket(key).claims().claim("seat", "ada", LONG).await.unwrap();
+    a.leave().await;
+    let slow = "ALTER TABLE lockhouse.claims RENAME TO claims_kept;
+        CREATE FUNCTION wait() RETURNS boolean LANGUAGE plpgsql AS
+            'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN true; END';
+        CREATE VIEW lockhouse.claims AS SELECT * FROM lockhouse.claims_kept WHERE wait()";
+    let mut admin = server.connect().await;
+    admin.batch_execute(slow).await.unwrap();
+    let held = admin.transaction().await.unwrap();
+    held.batch_execute("SELECT pg_advisory_xact_lock(7)").await.unwrap();
+    let b = peers.start(&server, "b").await.unwrap();
+    let state = |slot: u16| b.view().slots.iter().find(|it| it.slot.get() == slot).map(|it| it.state);
+    poll_until(|| (1..SLOTS).all(|slot| state(slot) == Some("serving"))).await;
+    assert_eq!(state(0), Some("opening"));
+    held.rollback().await.unwrap();
+    settled(&[&b]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_cannot_be_served_keeps_no_other_from_moving() {
     let (server, peers) = (Server::start(&[]), InProcess::default());

@@ -39,7 +39,9 @@ impl FleetStatements {
             bury: format!("SELECT {}", call(quoted, "bury", 3)),
             learn: format!("SELECT * FROM {}", call(quoted, "learn", 1)),
             nodes: format!("SELECT * FROM {quoted}.nodes ORDER BY label"),
-            slots: format!("SELECT slot, epoch, owner, slot_lease_ms FROM {quoted}.slots ORDER BY slot"),
+            slots: format!(
+                "SELECT slot, epoch, owner, slot_lease_ms, clean FROM {quoted}.slots ORDER BY slot"
+            ),
         }
     }
 }
@@ -384,6 +386,7 @@ fn slot_row(row: &Row) -> Result<SlotRow, String> {
         epoch: number(get(row, "epoch")?),
         owner: get::<Option<i64>>(row, "owner")?.map(|owner| NodeId(number(owner))),
         slot_lease: Duration::from_millis(number(get(row, "slot_lease_ms")?)),
+        clean: get(row, "clean")?,
     })
 }
 

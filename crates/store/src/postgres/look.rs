@@ -83,7 +83,7 @@ impl PostgresLook {
 
     /// How many connections a node of a fleet has at most at once: those of its present and its next life,
     /// and one to look at the fleet from outside.
-    pub const CONNECTIONS_OF_NODE: i32 = 7;
+    pub const CONNECTIONS_OF_NODE: i32 = 8;
 }
 
 impl PostgresStore {

@@ -29,12 +29,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use futures_util::future::select;
 use parking_lot::Mutex as SyncMutex;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use tokio_postgres::Row;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Row, Transaction};
 
 pub use error::PostgresOpenError;
 pub use fleet::PostgresFleet;
@@ -57,6 +58,9 @@ use fleet::FleetStatements;
 use generation::{Generation, Knowledge};
 use history::keeper::HistoryKeeper;
 use setup::Setup;
+
+/// So many slots are loaded at once, each over a connection of its own: one that takes long holds up no other.
+const LOADS: usize = 2;
 
 /// How long the next row of a load may take: the first comes once all are sorted.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
@@ -100,7 +104,7 @@ pub struct PostgresStore {
     history: Arc<HistoryKeeper>,
     commits: Mutex<LazyConnection>,
     /// For what a slot has, which may take long.
-    loads: Mutex<LazyConnection>,
+    loads: [Mutex<LazyConnection>; LOADS],
     /// For all else.
     looks: Mutex<LazyConnection>,
     closed: AtomicBool,
@@ -204,7 +208,7 @@ impl PostgresStore {
         let setup = Setup { place: &place, schema: &schema, slots, key: &key, seen };
         let (generation, waits_for_standby) = setup.of_servers(&mut looks, limit.max(CONNECT_LIMIT)).await?;
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
-        let (commits, loads) = (Mutex::new(another()), Mutex::new(another()));
+        let (commits, loads) = (Mutex::new(another()), std::array::from_fn(|_| Mutex::new(another())));
         let history = HistoryKeeper::new(history, limit, &quoted, another()).into();
         Ok(Self {
             place,
@@ -249,7 +253,8 @@ impl PostgresStore {
         visit: &mut (dyn FnMut(RecoveredRow) + Send),
     ) -> Result<Opened, TakeError> {
         self.check()?;
-        let mut connection = self.loads.lock().await;
+        let [first, second] = &self.loads;
+        let mut connection = select(pin!(first.lock()), pin!(second.lock())).await.factor_first().0;
         let (lock_ms, number, own_writer) = (self.lock_ms(), i32::from(slot.get()), writer);
         let writer = bits(writer.0);
         let node = self.node.map(|node| bits(node.0));
@@ -277,24 +282,12 @@ impl PostgresStore {
         let opened = load::opened(row).map_err(|why| self.damaged(why))?;
         let generation = Generation::of(row).map_err(|why| self.damaged(why))?;
         self.known.lock().took(generation, slot, opened.epoch, own_writer);
-        let since = bits(opened.tickets_since);
-        let mut reader = load::Reader::default();
-        let of_slot: [Param<'_>; 2] = [(&number, Type::INT4), (&since, Type::INT8)];
-        self.load(&mut connection, &self.sql.marks, &of_slot[..1], &mut |row| {
-            load::mark(row).map(&mut *visit)
-        })
-        .await?;
-        self.load(&mut connection, &self.sql.rows, &of_slot, &mut |row| reader.read(row, visit)).await?;
-        // What was read is of one life of the slot.
-        let epoch = bits(opened.epoch);
-        let own: [Param<'_>; 3] = [(&number, Type::INT4), (&epoch, Type::INT8), (&writer, Type::INT8)];
-        let mut holds = false;
-        let look = &mut |_: &Row| {
-            holds = true;
-            Ok(())
-        };
-        self.load(&mut connection, &self.sql.holds, &own, look).await?;
-        if holds { Ok(opened) } else { Err(self.away("another writer took the slot meanwhile".into())) }
+        let loaded = self.load(&mut connection, slot, &opened, own_writer, visit).await;
+        if loaded.is_err() {
+            // It may be in the midst of rows.
+            connection.hang_up();
+        }
+        loaded.map(|()| opened)
     }
 
     /// The epoch of a slot, so that a take that comes late finds another one.
@@ -307,28 +300,59 @@ impl PostgresStore {
         Ok(load::get(row, "epoch").map_err(|why| self.damaged(why))?)
     }
 
-    /// Reads all rows of a query. A load that breaks off leaves its connection in the middle of them.
+    /// Reads all that is kept of a slot that was taken. The transaction is for its settings, and writes nothing.
     async fn load(
         &self,
         connection: &mut LazyConnection,
+        slot: Slot,
+        opened: &Opened,
+        writer: WriterId,
+        visit: &mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> Result<(), TakeError> {
+        let (slot, since) = (i32::from(slot.get()), bits(opened.tickets_since));
+        let (epoch, writer) = (bits(opened.epoch), bits(writer.0));
+        let client = connection.client(self.limit).await.map_err(|why| self.away(why))?;
+        let failed = |error| self.not_taken(Trouble::of(&self.place, &error));
+        let begin = async {
+            let transaction = client.build_transaction().read_only(true).start().await?;
+            transaction.batch_execute(schema::PLAN_OF_LOAD).await?;
+            Ok(transaction)
+        };
+        let late = |_| self.away(format!("no answer within {} ms", self.limit.as_millis()).into());
+        let transaction = timeout(self.limit, begin).await.map_err(late)?.map_err(failed)?;
+        let of_slot: [Param<'_>; 2] = [(&slot, Type::INT4), (&since, Type::INT8)];
+        self.read(&transaction, &self.sql.marks, &of_slot[..1], &mut |row| load::mark(row).map(&mut *visit))
+            .await?;
+        let mut reader = load::Reader::default();
+        self.read(&transaction, &self.sql.rows, &of_slot, &mut |row| reader.read(row, visit)).await?;
+        // What was read is of one life of the slot.
+        let own: [Param<'_>; 3] = [(&slot, Type::INT4), (&epoch, Type::INT8), (&writer, Type::INT8)];
+        let mut holds = false;
+        let look = &mut |_: &Row| {
+            holds = true;
+            Ok(())
+        };
+        self.read(&transaction, &self.sql.holds, &own, look).await?;
+        if holds { Ok(()) } else { Err(self.away("another writer took the slot meanwhile".into())) }
+    }
+
+    /// Reads all rows of a query.
+    async fn read(
+        &self,
+        transaction: &Transaction<'_>,
         sql: &str,
         params: &[Param<'_>],
         read: &mut (dyn FnMut(&Row) -> Result<(), String> + Send),
     ) -> Result<(), TakeError> {
-        let rows =
-            connection.stream(LOAD_LIMIT, sql, params).await.map_err(|trouble| self.not_taken(trouble))?;
-        let mut rows = pin!(rows);
-        loop {
-            match timeout(LOAD_LIMIT, rows.try_next()).await {
-                Ok(Ok(Some(row))) => read(&row).map_err(|why| self.damaged(why))?,
-                Ok(Ok(None)) => return Ok(()),
-                Ok(Err(error)) => return Err(self.not_taken(Trouble::of(&self.place, &error))),
-                Err(_) => {
-                    connection.hang_up();
-                    return Err(self.away(format!("no row within {} s", LOAD_LIMIT.as_secs()).into()));
-                }
-            }
+        let failed = |error| self.not_taken(Trouble::of(&self.place, &error));
+        let late = |_| self.away(format!("no row within {} s", LOAD_LIMIT.as_secs()).into());
+        let params = params.iter().map(|(value, kind)| (*value, kind.clone()));
+        let rows = timeout(LOAD_LIMIT, transaction.query_typed_raw(sql, params));
+        let mut rows = pin!(rows.await.map_err(late)?.map_err(failed)?);
+        while let Some(row) = timeout(LOAD_LIMIT, rows.try_next()).await.map_err(late)?.map_err(failed)? {
+            read(&row).map_err(|why| self.damaged(why))?;
         }
+        Ok(())
     }
 
     fn not_taken(&self, trouble: Trouble) -> TakeError {
@@ -380,7 +404,9 @@ impl Store for PostgresStore {
                 return Err(Fatal::Closed { place: self.place.clone() });
             }
             self.commits.lock().await.hang_up();
-            self.loads.lock().await.hang_up();
+            for loads in &self.loads {
+                loads.lock().await.hang_up();
+            }
             self.history.hang_up().await;
             self.looks.lock().await.hang_up();
             Ok(())

@@ -22,6 +22,11 @@ const VERSION_1: &str = concat!(include_str!("schema/generation.sql"), include_s
 
 const VERSION_2: &str = include_str!("schema/version_2.sql");
 
+/// How a load is planned, whatever is known of the tables: it goes from the buckets of the slot to their rows. A
+/// bucket with most rows of a table would have others read all of them.
+pub(crate) const PLAN_OF_LOAD: &str = "SET LOCAL jit = off; SET LOCAL enable_seqscan = off;
+SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
+
 /// The marks of a slot in the order of [`RecoveredRow`](crate::RecoveredRow): whether it is one of a group,
 /// of whom, and how high.
 pub(crate) const MARKS: &str = "

@@ -10,7 +10,7 @@ use lockhouse_store::{
     Store, StoreUnavailable, TakeError, TokenMark, Write, WriterId,
 };
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
 
 use crate::engine::absence::{AWAY, Absence, NameHasher};
@@ -79,8 +79,8 @@ pub(crate) struct SlotTenure {
     pub(crate) lease: Arc<SlotLease>,
     /// What is known of the owner before.
     pub(crate) former: FormerOwner,
-    /// The slots of a node are loaded one after the other.
-    pub(crate) turn: OwnedMutexGuard<()>,
+    /// A node loads few slots at once.
+    pub(crate) turn: OwnedSemaphorePermit,
 }
 
 /// The owner of a slot before a node took it, as the node knows of it.

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row, RowStream, Socket};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row, Socket};
 
 use super::error::{Trouble, is_demoted, said};
 use crate::StoreUnavailable;
@@ -106,26 +106,6 @@ impl LazyConnection {
                 // It may wait for a standby that has become the one that can be written.
                 self.leave_server();
                 Err(Trouble::Unknown(format!("no answer within {} ms", limit.as_millis()).into()))
-            }
-        }
-    }
-
-    /// The rows of a query, as they come, over the connection of the statement before.
-    pub(crate) async fn stream(
-        &mut self,
-        limit: Duration,
-        sql: &str,
-        params: &[Param<'_>],
-    ) -> Result<RowStream, Trouble> {
-        let Some(connected) = &self.connected else {
-            return Err(Trouble::Unknown("the connection broke off".into()));
-        };
-        let params = params.iter().map(|(value, kind)| (*value, kind.clone()));
-        match timeout(limit, connected.client.query_typed_raw(sql, params)).await {
-            Ok(rows) => rows.map_err(|error| Trouble::of(&self.place, &error)),
-            Err(_) => {
-                self.connected = None;
-                Err(Trouble::Unknown(format!("no row within {} s", limit.as_secs()).into()))
             }
         }
     }

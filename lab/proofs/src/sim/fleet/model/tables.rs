@@ -134,6 +134,7 @@ impl Tables {
             epoch: record.epoch,
             owner: record.owner,
             slot_lease: record.slot_lease,
+            clean: true,
         };
         (0..).zip(&self.slots).map(row).collect()
     }
