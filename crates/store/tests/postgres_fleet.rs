@@ -437,3 +437,37 @@ async fn a_load_that_takes_long_holds_up_no_other() {
     go_on.send(()).unwrap();
     slow.await.unwrap().unwrap();
 }
+
+/// While old versions of a row are kept alive, each search for it passes all of them.
+#[tokio::test]
+async fn a_commit_searches_for_the_row_of_a_slot_twice_and_who_keeps_versions_alive_is_named() {
+    const COMMITS: u64 = 50;
+    let server = Server::start(&["max_prepared_transactions=1"]);
+    let looker = server.connect().await;
+    let a = joined(&server.address(), "a").await;
+    let opened = take(&a, 0).await.unwrap();
+    let hold = "SET application_name = 'pg_dump'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1";
+    let holder = server.connect().await;
+    holder.batch_execute(hold).await.unwrap();
+    for seq in 1..=COMMITS {
+        assert_eq!(outcome(&a, &batch(0, &opened, seq, reserves(seq))).await, CommitOutcome::Committed);
+    }
+    a.close().await.unwrap();
+    let is_there = "SELECT FROM pg_stat_activity WHERE application_name = 'lockhouse'";
+    while !looker.query(is_there, &[]).await.unwrap().is_empty() {}
+    let scans = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'slots_pkey'";
+    let scans: i64 = looker.query_one(scans, &[]).await.unwrap().get(0);
+    // A few more come with the start, the take and the load.
+    assert!((scans as u64) < 2 * COMMITS + 20, "{scans}");
+
+    let oldest = async || {
+        let limit = Duration::from_secs(20);
+        let options = PostgresOptions::default().slots(SLOTS);
+        let look = PostgresStore::look_at(&server.address(), options, limit).await.unwrap();
+        look.oldest_holder.unwrap()
+    };
+    let (who, age) = oldest().await;
+    assert!(who.contains("pg_dump") && age >= COMMITS as i64, "{who} {age}");
+    holder.batch_execute("COMMIT; BEGIN; SELECT txid_current(); PREPARE TRANSACTION 'left'").await.unwrap();
+    assert_eq!(oldest().await.0.as_ref(), "the prepared transaction 'left'");
+}

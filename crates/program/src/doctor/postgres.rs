@@ -17,6 +17,11 @@ const INDEXES: &str = "indexes";
 const CONNECTIONS: &str = "connections";
 const CLOCK: &str = "clock of store";
 const NODES: &str = "nodes";
+const VERSIONS: &str = "row versions";
+
+/// So many transactions old versions of rows may be kept alive without a word: each commit passes those of the rows
+/// that it changes.
+const HELD_FOR: i64 = 10_000;
 
 /// The clocks may differ by so much without a word.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
@@ -44,6 +49,7 @@ pub(super) async fn check(url: &PostgresUrl, loaded: &LoadedSettings, diagnosis:
     check_durability(&look, diagnosis);
     check_clocks(&look, diagnosis);
     check_connections(&look, diagnosis);
+    check_versions(&look, diagnosis);
     check_schema(&look, loaded, diagnosis);
 }
 
@@ -150,6 +156,17 @@ fn check_connections(look: &PostgresLook, diagnosis: &mut Diagnosis) {
         diagnosis.fault(CONNECTIONS, found, advice);
     } else {
         diagnosis.ok(CONNECTIONS, format!("enough: a node needs up to {needed}"));
+    }
+}
+
+fn check_versions(look: &PostgresLook, diagnosis: &mut Diagnosis) {
+    match &look.oldest_holder {
+        Some((holder, age)) if *age > HELD_FOR => {
+            let found = format!("{holder} keeps old versions of rows alive for {age} transactions by now");
+            let advice = "end it if it is not needed: each commit takes longer as long as it is there";
+            diagnosis.warn(VERSIONS, found, advice);
+        }
+        _ => diagnosis.ok(VERSIONS, "nothing that the account may see keeps old ones alive for long"),
     }
 }
 

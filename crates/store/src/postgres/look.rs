@@ -34,6 +34,9 @@ pub struct PostgresLook {
     pub connections_left: i32,
     /// Whether the account may make a schema.
     pub may_create_schema: bool,
+    /// Who keeps old versions of rows alive for longest, and for how many transactions, as far as the account may
+    /// see it.
+    pub oldest_holder: Option<(Box<str>, i64)>,
     /// The schema, if it is there.
     pub schema: Option<SchemaLook>,
 }
@@ -158,6 +161,19 @@ FROM pg_roles, (
 ) AS connections
 WHERE rolname = current_user";
 
+/// Those that keep versions of rows alive which were replaced since.
+const HOLDERS: &str = "
+SELECT holder, age::bigint AS age FROM (
+    SELECT format('process %s (%s)', pid, coalesce(nullif(application_name, ''), backend_type)) AS holder,
+        age(backend_xmin) AS age
+    FROM pg_stat_activity
+    WHERE pid <> pg_backend_pid() AND (datname = current_database() OR backend_type = 'walsender')
+    UNION ALL SELECT format('the replication slot %I', slot_name), age(xmin) FROM pg_replication_slots
+    UNION ALL SELECT format('the prepared transaction %L', gid), age(transaction) FROM pg_prepared_xacts
+    WHERE database = current_database()
+) AS holders
+WHERE age IS NOT NULL ORDER BY age DESC LIMIT 1";
+
 async fn look(
     transaction: &Transaction<'_>,
     schema: &str,
@@ -180,7 +196,12 @@ async fn look(
     } else {
         None
     };
+    let holder = transaction.query_typed(HOLDERS, &[]).await?;
+    let holder = holder
+        .first()
+        .map(|row| Ok::<_, tokio_postgres::Error>((row.try_get::<_, &str>(0)?.into(), row.try_get(1)?)));
     Ok(Ok(PostgresLook {
+        oldest_holder: holder.transpose()?,
         place: place.into(),
         version: row.try_get("version")?,
         settings: settings?,

@@ -46,7 +46,13 @@ SET enable_mergejoin = off
 AS $body$
 DECLARE
     v_sections integer := cardinality(s_slot);
+    -- The rows of the slots by their numbers, and where they are: while something keeps old versions of them alive
+    -- each search for one costs as much as all of these.
+    v_states slots[];
+    v_places tid[];
+    v_row    record;
     v_state  slots;
+    v_place  tid;
     -- The writes that are to be carried out at once, and the numbers of their buckets.
     v_writes integer[] := '{}';
     v_ids    bigint[] := '{}';
@@ -67,7 +73,12 @@ BEGIN
         RETURN;
     END IF;
     -- Always in the same order, so that no two commits wait for each other.
-    PERFORM 1 FROM slots WHERE slot = ANY (s_slot) ORDER BY slot FOR UPDATE;
+    FOR v_row IN
+        SELECT slots AS state, slot, ctid AS place FROM slots WHERE slot = ANY (s_slot) ORDER BY slot FOR UPDATE
+    LOOP
+        v_states[v_row.slot] := v_row.state;
+        v_places[v_row.slot] := v_row.place;
+    END LOOP;
     FOR i IN 1 .. v_sections + 1 LOOP
         IF cardinality(v_writes) > 0 AND (i > v_sections OR NOT s_at_once[i]) THEN
             WITH writes AS MATERIALIZED (
@@ -96,7 +107,8 @@ BEGIN
         END IF;
         EXIT WHEN i > v_sections;
         v_end := v_write + s_rows[i];
-        SELECT * INTO v_state FROM slots WHERE slot = s_slot[i];
+        v_state := v_states[s_slot[i]];
+        v_place := v_places[s_slot[i]];
         expected := v_state.last_seq + 1;
         IF v_state.slot IS NULL OR v_state.epoch = 0 OR v_state.epoch <> s_epoch[i]
             OR v_state.writer <> s_writer[i]
@@ -108,7 +120,8 @@ BEGIN
             outcome := 2;
         ELSIF s_last[i] <= v_state.last_seq THEN
             -- Only a commit that has written something is confirmed as far as others are: to a standby.
-            UPDATE slots SET last_seq = last_seq WHERE slot = v_state.slot;
+            UPDATE slots SET last_seq = last_seq WHERE ctid = v_place RETURNING ctid INTO v_place;
+            v_places[v_state.slot] := v_place;
             outcome := 0;
         ELSIF v_state.ended THEN
             outcome := 1;
@@ -240,7 +253,7 @@ BEGIN
                     v_index := 0;
                 WHEN 'needs recovery' THEN
                     UPDATE buckets SET told_in = v_state.epoch WHERE id = v_bucket;
-                    UPDATE slots SET clean = false WHERE slot = v_state.slot;
+                    UPDATE slots SET clean = false WHERE ctid = v_place RETURNING ctid INTO v_place;
                 WHEN 'drop' THEN
                     DELETE FROM owners WHERE bucket = v_bucket;
                     DELETE FROM locks WHERE bucket = v_bucket;
@@ -260,27 +273,31 @@ BEGIN
                     DO UPDATE SET mark = greatest(floors.mark, excluded.mark);
                 WHEN 'floor' THEN
                     UPDATE slots SET token_floor = greatest(token_floor, w_token[v_write])
-                    WHERE slot = v_state.slot;
+                    WHERE ctid = v_place RETURNING ctid INTO v_place;
                 WHEN 'forget marks' THEN
                     DELETE FROM floors WHERE slot = v_state.slot;
                     DELETE FROM tenants WHERE slot = v_state.slot;
                 WHEN 'longest lease' THEN
                     UPDATE slots SET longest_lease_ms = greatest(longest_lease_ms, w_length[v_write])
-                    WHERE slot = v_state.slot;
+                    WHERE ctid = v_place RETURNING ctid INTO v_place;
                 WHEN 'recovered' THEN
                     UPDATE slots SET tickets_since = epoch, longest_lease_before_ms = 0, restored = false
-                    WHERE slot = v_state.slot;
+                    WHERE ctid = v_place RETURNING ctid INTO v_place;
                 WHEN 'stopped clean' THEN
                     UPDATE slots SET ended = true, owner = NULL, clean = true, tickets_since = epoch + 1,
                         restored = false, longest_lease_ms = 0, longest_lease_before_ms = 0
-                    WHERE slot = v_state.slot;
+                    WHERE ctid = v_place RETURNING ctid INTO v_place;
                 WHEN 'stopped holding' THEN
-                    UPDATE slots SET ended = true, owner = NULL, held = w_name[v_write] WHERE slot = v_state.slot;
+                    UPDATE slots SET ended = true, owner = NULL, held = w_name[v_write]
+                    WHERE ctid = v_place RETURNING ctid INTO v_place;
                 WHEN 'erase mark' THEN
-                    UPDATE slots SET clean = false WHERE slot = v_state.slot;
+                    UPDATE slots SET clean = false WHERE ctid = v_place RETURNING ctid INTO v_place;
                 END CASE;
             END LOOP;
-            UPDATE slots SET last_seq = s_last[i] WHERE slot = v_state.slot;
+            UPDATE slots SET last_seq = s_last[i] WHERE ctid = v_place
+            RETURNING slots AS state, ctid AS place INTO v_row;
+            v_states[v_state.slot] := v_row.state;
+            v_places[v_state.slot] := v_row.place;
             outcome := 0;
         END IF;
         v_write := v_end;
