@@ -58,6 +58,11 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "DURATION")]
     slot_lease: Option<String>,
 
+    /// With postgres://: how long the start waits for a database that is down, starting or full, up to 1d; 0s
+    /// ends it at once; by default as long as it takes [env: LOCKHOUSE_CLUSTER_WAIT_FOR_STORE]
+    #[arg(long, value_name = "DURATION")]
+    wait_for_store: Option<String>,
+
     /// How long an answer of the store is waited for, from 100ms to 10m; a store that takes longer counts as
     /// unavailable [default: 5s] [env: LOCKHOUSE_STORE_TIMEOUT]
     #[arg(long, value_name = "DURATION")]
@@ -137,6 +142,7 @@ impl SettingsArgs {
             ("cluster.secret_file", self.cluster_secret_file),
             ("cluster.ca", self.cluster_ca),
             ("cluster.slot_lease", self.slot_lease),
+            ("cluster.wait_for_store", self.wait_for_store),
             ("store_timeout", self.store_timeout),
             ("drain", self.drain),
             ("metrics.listen", self.metrics_listen),

@@ -19,7 +19,7 @@ use lockhouse::store::{
 use lockhouse::{House, MemoryBudget, Options, StoreState};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::bounds::FILE_CHECK;
 use crate::cluster::{Cluster, ClusterSecret, NodeClient};
@@ -81,7 +81,7 @@ pub enum OpenStoreError {
     #[error(transparent)]
     Sqlite(#[from] SqliteOpenError),
     /// The content of the file cannot be used.
-    #[error(transparent)]
+    #[error("{}", at_start(.0))]
     House(#[from] lockhouse::OpenError),
     /// PostgreSQL cannot be used.
     #[error(transparent)]
@@ -103,6 +103,28 @@ pub enum OpenStoreError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     NoRandomness(String),
+}
+
+/// The pause between two lines of the log about a database that is waited for.
+const STILL_WAITS: Duration = Duration::from_secs(60);
+
+impl OpenStoreError {
+    /// Whether the database may be usable in a while, without a change of the settings.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Postgres(error) => error.may_pass(),
+            Self::Node(NodeError::Join(JoinError::Unavailable(_))) => true,
+            _ => false,
+        }
+    }
+}
+
+/// What a start says of a store that cannot be written: the server does not go on by itself, but ends.
+fn at_start(error: &lockhouse::OpenError) -> String {
+    let error = error.to_string();
+    ["and it goes on by itself", "it is tried again"]
+        .iter()
+        .fold(error, |error, goes_on| error.replace(goes_on, "then start again"))
 }
 
 /// The setting that is at fault, if one is.
@@ -193,7 +215,9 @@ async fn join(url: &PostgresUrl, config: &Config, options: Options) -> Result<Cl
         Some(file) => postgres.password_file(file),
         None => postgres.passfile_of_environment(),
     };
-    let fleet = PostgresFleet::open(url.as_str(), postgres).await?;
+    let wait = settings.wait_for_store;
+    let open = async || Ok(PostgresFleet::open(url.as_str(), postgres.clone()).await?);
+    let fleet = Arc::new(waiting(wait, open).await?);
     tracing::info!(node = label, advertise = %advertise, "joins the fleet");
     if fleet.waits_for_standby() {
         tracing::info!("commits wait for a synchronous standby: a failover to it loses none of them");
@@ -202,8 +226,41 @@ async fn join(url: &PostgresUrl, config: &Config, options: Options) -> Result<Cl
             "commits wait for no standby: what is confirmed is on the disk of one server, and a failover may lose the last of it"
         );
     }
-    let node = FleetNode::start(Arc::new(fleet), client.clone(), options).await?;
+    let start = async || Ok(FleetNode::start(fleet.clone(), client.clone(), options.clone()).await?);
+    let node = waiting(wait, start).await?;
     Ok(Cluster::new(node, client))
+}
+
+/// The first pause, and the longest one, before a database that could not be used is tried again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+
+/// Tries until the database can be used, for so long if there is a bound. The log says what is waited for.
+async fn waiting<T>(
+    bound: Option<Duration>,
+    attempt: impl AsyncFn() -> Result<T, OpenStoreError>,
+) -> Result<T, OpenStoreError> {
+    let (begun, [mut pause, longest]) = (Instant::now(), PAUSES);
+    let mut logged: Option<Instant> = None;
+    loop {
+        let error = match attempt().await {
+            Err(error) if error.may_pass() => error,
+            done => {
+                if logged.is_some() && done.is_ok() {
+                    tracing::info!("the store can be used");
+                }
+                return done;
+            }
+        };
+        if bound.is_some_and(|bound| begun.elapsed() + pause > bound) {
+            return Err(error);
+        }
+        if logged.is_none_or(|logged| logged.elapsed() >= STILL_WAITS) {
+            logged = Some(Instant::now());
+            tracing::warn!("waits for the store, and serves nothing until it can be used: {error}");
+        }
+        sleep(pause).await;
+        pause = longest.min(pause * 2);
+    }
 }
 
 /// Logs what becomes of a node. What is expected of a fleet is no warning.

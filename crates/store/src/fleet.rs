@@ -157,8 +157,8 @@ pub enum NodeRenewal {
     Owns(Vec<Slot>),
     /// The node was declared dead: every slot is another's, or will be.
     Dead,
-    /// It is unknown whether the renewal has come about.
-    Unknown,
+    /// It is unknown whether the renewal has come about, or it has not: why, in the words of the store.
+    Unknown(Box<str>),
 }
 
 /// Why a node could not join.

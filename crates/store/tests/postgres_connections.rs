@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use lockhouse_core::Change;
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, Fatal, Fleet, JoinError, NewNode, Opened, PostgresFleet, PostgresOpenError,
-    PostgresOptions, PostgresStore, RecoveredRow, Scope, Slot, Store, StoreUnavailable, Write, WriterId,
+    CommitBatch, CommitOutcome, Fatal, Fleet, FleetStore, HistoryFilter, HistoryQuery, JoinError, NewNode,
+    Opened, PostgresFleet, PostgresLook, PostgresOpenError, PostgresOptions, PostgresStore, RecoveredRow,
+    Scope, Slot, Store, StoreUnavailable, Write, WriterId,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::time::sleep;
+use tokio_postgres::Client;
 
 use crate::server::{Account, Server};
 
@@ -174,14 +176,8 @@ async fn a_node_joins_at_no_server_that_another_one_has_replaced_which_the_proce
     while !newer.connect().await.query_one(waits, &[]).await.unwrap().get::<_, bool>(0) {
         sleep(Duration::from_millis(10)).await;
     }
-    let node = NewNode {
-        label: "a".into(),
-        address: "https://a.example".into(),
-        slot_lease: Duration::from_secs(3),
-        secret_mark: [7; 32],
-    };
     for _ in 0..3 {
-        let joined = Fleet::join(&fleet, &node).await.map(|life| life.id());
+        let joined = Fleet::join(&fleet, &node("a")).await.map(|life| life.id());
         assert!(matches!(joined, Err(JoinError::Unavailable(_))), "{joined:?}");
     }
     let count = "SELECT count(*) FROM lockhouse.nodes";
@@ -334,4 +330,156 @@ async fn a_password_comes_from_a_file_and_a_new_one_is_used_for_the_next_connect
     fs::set_permissions(&many, fs::Permissions::from_mode(0o640)).unwrap();
     let why = by(options().passfile(&many)).await.unwrap_err().to_string();
     assert!(why.contains("has mode 0640, but must be for its owner alone (0600)"), "{why}");
+}
+
+/// How many connections of stores there are.
+async fn connections(admin: &Client) -> i64 {
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lockhouse'";
+    admin.query_one(count, &[]).await.unwrap().get(0)
+}
+
+fn node(label: &str) -> NewNode {
+    NewNode {
+        label: label.into(),
+        address: format!("https://{label}.example").into(),
+        slot_lease: Duration::from_secs(3),
+        secret_mark: [7; 32],
+    }
+}
+
+/// What a caller asks for again and again, though nothing is answered.
+async fn ask_for_all(fleet: &PostgresFleet, life: &dyn FleetStore, batch: &Arc<CommitBatch>) {
+    let (scope, filter) = (Scope::new("t", "b"), HistoryFilter::default());
+    let query = HistoryQuery { scope, before: None, limit: 10, filter };
+    let take = async { drop(life.take_slot(Slot::new(1), WriterId(1), &mut drop::<RecoveredRow>).await) };
+    let commit = async { drop(life.commit_and_renew(vec![batch.clone()]).await) };
+    let history = async { drop(life.history(query).await) };
+    let look = async { drop(life.look().await) };
+    let outside = async { drop(fleet.look().await) };
+    tokio::join!(take, commit, history, look, outside);
+}
+
+#[tokio::test]
+async fn a_node_has_six_connections_at_most_however_long_its_statements_wait() {
+    let server = Server::start(&[]);
+    let options = options().slots(4).statement_timeout(Duration::from_millis(200));
+    let fleet = PostgresFleet::open(&server.address(), options).await.unwrap();
+    let life = Fleet::join(&fleet, &node("a")).await.unwrap();
+    let opened = life.take_slot(Slot::ONLY, WriterId(1), &mut drop::<RecoveredRow>).await.unwrap();
+    let batch = reserves(opened.epoch, 1, 7);
+    let (mut locker, admin) = (server.connect().await, server.connect().await);
+    let locked = locker.transaction().await.unwrap();
+    let lock = "LOCK TABLE lockhouse.nodes, lockhouse.slots, lockhouse.history IN ACCESS EXCLUSIVE MODE";
+    locked.batch_execute(lock).await.unwrap();
+    let mut most = 0;
+    for _ in 0..10 {
+        ask_for_all(&fleet, &*life, &batch).await;
+        most = most.max(connections(&admin).await);
+    }
+    assert!(most <= i64::from(PostgresLook::CONNECTIONS_OF_NODE), "{most} connections");
+    let why = life.look().await.unwrap_err().to_string();
+    assert!(why.contains("waits for a lock of process"), "{why}");
+    locked.rollback().await.unwrap();
+    // Whatever was late is answered by now.
+    while life.look().await.is_err() {}
+    while life.commit_and_renew(vec![batch.clone()]).await.unwrap().0 != [CommitOutcome::Committed] {}
+    let begun = std::time::Instant::now();
+    while connections(&admin).await >= i64::from(PostgresLook::CONNECTIONS_OF_NODE) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the connection that looks stays");
+    }
+}
+
+/// Commits at this server wait for a standby that is not there, or for none.
+async fn set_standby(server: &Server, name: &str) {
+    let admin = server.connect().await;
+    admin.batch_execute(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'")).await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+}
+
+/// Commits over and over until nothing is confirmed. Returns the last batch.
+async fn commit_until_unknown(life: &dyn FleetStore, epoch: u64) -> Arc<CommitBatch> {
+    for seq in 1.. {
+        let batch = reserves(epoch, seq, seq);
+        match &life.commit_and_renew(vec![batch.clone()]).await.unwrap().0[..] {
+            [CommitOutcome::Committed] => {}
+            other => {
+                assert_eq!(other, [CommitOutcome::Unknown]);
+                return batch;
+            }
+        }
+    }
+    unreachable!("the numbers do not end")
+}
+
+/// The address is that of whichever server is the primary, as with a name that is pointed elsewhere.
+#[tokio::test]
+async fn what_hangs_at_a_former_primary_is_not_waited_for_at_the_next_one() {
+    let former = Server::start(&[]);
+    let next = Server::standby_of(&former);
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("primary");
+    std::os::unix::fs::symlink(former.folder(), &link).unwrap();
+    let address = format!("host={} user=postgres dbname=postgres", link.display());
+    let options = options().statement_timeout(Duration::from_millis(500));
+    let fleet = PostgresFleet::open(&address, options).await.unwrap();
+    let life = Fleet::join(&fleet, &node("a")).await.unwrap();
+    let opened = life.take_slot(Slot::ONLY, WriterId(1), &mut drop::<RecoveredRow>).await.unwrap();
+    set_standby(&former, "gone").await;
+    let batch = commit_until_unknown(&*life, opened.epoch).await;
+    next.promote().await;
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(next.folder(), &link).unwrap();
+    let begun = std::time::Instant::now();
+    while life.commit_and_renew(vec![batch.clone()]).await.unwrap().0 != [CommitOutcome::Fenced] {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the next primary is not asked");
+    }
+}
+
+/// Reads until the store refuses for that reason. What was committed in vain stays unknown, without one.
+async fn until_refused(store: &PostgresStore, reason: &str) {
+    let begun = std::time::Instant::now();
+    loop {
+        let (scope, filter) = (Scope::new("t", "b"), HistoryFilter::default());
+        let page = store.history(HistoryQuery { scope, before: None, limit: 10, filter }).await;
+        if page.as_ref().is_err_and(|why| why.to_string().contains(reason)) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{page:?}");
+    }
+}
+
+async fn until_committed(store: &PostgresStore, batch: &Arc<CommitBatch>) {
+    let begun = std::time::Instant::now();
+    while outcome(store, batch).await != CommitOutcome::Committed {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it goes on to refuse");
+    }
+}
+
+#[tokio::test]
+async fn settings_that_weaken_promises_are_refused_after_a_reconnection() {
+    let mut server = Server::start(&[]);
+    let store = open(&server.address()).await.unwrap();
+    let (opened, _) = take(&store).await;
+    let [first, second, third] = [1, 2, 3].map(|seq| reserves(opened.epoch, seq, 7 + seq));
+    until_committed(&store, &first).await;
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lockhouse'";
+    let role = async |change: &str| {
+        let admin = server.connect().await;
+        admin.batch_execute(&format!("ALTER ROLE postgres {change}; {end}")).await.unwrap();
+    };
+    role("SET default_transaction_isolation = 'serializable'").await;
+    until_refused(&store, "default_transaction_isolation is 'serializable'").await;
+    assert_ne!(outcome(&store, &second).await, CommitOutcome::Committed);
+    role("RESET default_transaction_isolation").await;
+    until_committed(&store, &second).await;
+
+    server.connect().await.batch_execute("ALTER SYSTEM SET fsync = off").await.unwrap();
+    server.stop();
+    server.start_again();
+    until_refused(&store, "fsync is off").await;
+    assert_ne!(outcome(&store, &third).await, CommitOutcome::Committed);
+    let admin = server.connect().await;
+    admin.batch_execute("ALTER SYSTEM RESET fsync").await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    until_committed(&store, &third).await;
 }

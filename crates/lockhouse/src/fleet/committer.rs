@@ -53,6 +53,8 @@ pub(super) struct Heard {
     sent: AtomicU64,
     /// The slots that the node owns, and the number of the commit that said so.
     owned: watch::Sender<(u64, Vec<Slot>)>,
+    /// Why the last commit was not confirmed, if it was not.
+    unconfirmed: watch::Sender<Option<Box<str>>>,
 }
 
 /// Why no commit is sent in this life any more.
@@ -73,6 +75,11 @@ impl Heard {
     /// The slots that the node owns, by the last commit that was confirmed, and the number of that.
     pub(super) fn owned(&self) -> (u64, Vec<Slot>) {
         self.owned.borrow().clone()
+    }
+
+    /// Why the last commit was not confirmed; none if it was.
+    pub(super) fn unconfirmed(&self) -> Option<Box<str>> {
+        self.unconfirmed.borrow().clone()
     }
 }
 
@@ -149,6 +156,8 @@ impl Committer {
             self.pace.took(cost, begun.elapsed());
         }
         let (is_dead, has_renewed) = (renewal == NodeRenewal::Dead, matches!(renewal, NodeRenewal::Owns(_)));
+        let unconfirmed = if let NodeRenewal::Unknown(why) = &renewal { Some(why.clone()) } else { None };
+        self.heard.unconfirmed.send_replace(unconfirmed);
         if let NodeRenewal::Owns(slots) = renewal {
             // Before the answers, with which houses begin to speak of what is confirmed.
             self.lease.confirm(sent);

@@ -60,7 +60,7 @@ pub(super) struct Inner {
     pub(super) phase: watch::Sender<NodePhase>,
     is_leaving: watch::Sender<bool>,
     pub(super) events: broadcast::Sender<NodeEvent>,
-    /// Why the last poll was not answered.
+    /// Why the last poll was not answered, or what is committed is not kept.
     away: Mutex<Option<String>>,
     /// The place in the plan of the slot that is asked for next.
     next_ask: AtomicUsize,
@@ -126,7 +126,7 @@ impl Inner {
         self.life.lock().clone()
     }
 
-    /// Why the store does not answer polls at the moment.
+    /// Why the store cannot be used at the moment.
     pub(super) fn store_away(&self) -> Option<String> {
         self.away.lock().clone()
     }
@@ -337,7 +337,7 @@ impl Inner {
             polls.tick().await;
             let (sent, sent_by_system) = (self.clock.now(), life.lease.now());
             let looked = life.store.look().await;
-            let Some(rows) = self.take_rows(looked) else { continue };
+            let Some(rows) = self.take_rows(looked, self.why_not_kept(life)) else { continue };
             let is_served = |slot| self.table.is_or_was_served(slot, sent);
             // What may have happened meanwhile is not a matter of patience: by the clock that leaps.
             let last = last_sent.replace(sent_by_system);
@@ -363,8 +363,23 @@ impl Inner {
         }
     }
 
-    /// Takes note of what a poll has found.
-    fn take_rows(&self, looked: Result<FleetRows, JoinError>) -> Option<Arc<FleetRows>> {
+    /// Why the store does not keep what this node commits, though it may answer polls.
+    fn why_not_kept(&self, life: &Life) -> Option<String> {
+        let of_houses = || {
+            self.table.houses().into_iter().find_map(|(_, house)| match house.store_state() {
+                StoreState::Unavailable { why, .. } => Some(why),
+                _ => None,
+            })
+        };
+        life.heard.unconfirmed().map(String::from).or_else(of_houses)
+    }
+
+    /// Takes note of what a poll has found, and of what commits have.
+    fn take_rows(
+        &self,
+        looked: Result<FleetRows, JoinError>,
+        not_kept: Option<String>,
+    ) -> Option<Arc<FleetRows>> {
         let rows = match looked {
             Ok(rows) => Arc::new(rows),
             Err(why) => {
@@ -372,8 +387,10 @@ impl Inner {
                 return None;
             }
         };
-        if self.away.lock().take().is_some() {
-            self.note(NodeEvent::StoreBack);
+        match not_kept {
+            Some(why) => self.store_is_away(why),
+            None if self.away.lock().take().is_some() => self.note(NodeEvent::StoreBack),
+            None => {}
         }
         self.rows.send_replace(rows.clone());
         self.table.notify();
@@ -547,7 +564,7 @@ impl Inner {
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             polls.tick().await;
-            _ = self.take_rows(self.fleet.look().await);
+            _ = self.take_rows(self.fleet.look().await, None);
         }
     }
 }

@@ -121,6 +121,10 @@ fn check_durability(look: &PostgresLook, diagnosis: &mut Diagnosis) {
         let found = format!("default_transaction_isolation is {isolation:?} for this account");
         diagnosis.fault(DURABILITY, found, "set \"read committed\"");
     }
+    if look.has_synchronous_standby && look.standbys == 0 {
+        let found = "synchronous_standby_names has a standby, and none is connected: no commit is confirmed";
+        diagnosis.fault(DURABILITY, found, "start the standby, or take it out of synchronous_standby_names");
+    }
     let standby = match look.has_synchronous_standby {
         true => "commits wait for a synchronous standby",
         false => "commits wait for no standby, so that a failover may lose the last of them",

@@ -41,7 +41,8 @@ fn a_node_that_cannot_be_one_says_why_in_one_line() {
     let (code, _, error) = store("postgres://u:hunter2@127.0.0.1:1/d");
     assert_eq!(code, Some(2));
     assert!(error.contains("must have no password in it") && !error.contains("hunter2"), "{error}");
-    one_line(store("postgres://nobody@127.0.0.1:1/d"), 1, &["127.0.0.1"]);
+    let nowhere = ["--store", "postgres://nobody@127.0.0.1:1/d", "--wait-for-store", "0s"];
+    one_line(start("b", &nowhere), 1, &["127.0.0.1"]);
     for (address, fault) in
         [("postgres://u@h:1/d?colour=red", "parameter"), ("postgres://u@h:port/d", "its port is no number")]
     {

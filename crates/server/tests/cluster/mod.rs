@@ -1,6 +1,7 @@
 //! Several servers over one PostgreSQL: any of them serves any client, and the others go on when one dies.
 
 mod bad_input;
+mod database;
 mod events;
 mod fleet;
 mod metrics;

@@ -1,6 +1,7 @@
 //! The errors of PostgreSQL, and what they say of a statement.
 
 use std::error::Error as _;
+use std::io;
 
 use thiserror::Error;
 use tokio_postgres::Error;
@@ -28,9 +29,18 @@ pub enum PostgresOpenError {
         /// Its range.
         rule: &'static str,
     },
-    /// The server cannot be reached, or refuses us.
+    /// The server cannot be reached, or cannot be used at the moment.
     #[error("{place} cannot be used: {why}")]
     Away {
+        /// The place of the store.
+        place: Box<str>,
+        /// The message of the server or the system.
+        why: Box<str>,
+    },
+    /// The server refuses us, and will go on to do so: the database, the account, the password or the
+    /// certificate is a wrong one.
+    #[error("{place} cannot be used: {why}")]
+    Refused {
         /// The place of the store.
         place: Box<str>,
         /// The message of the server or the system.
@@ -108,6 +118,13 @@ pub enum PostgresOpenError {
     },
 }
 
+impl PostgresOpenError {
+    /// Whether it may be over in a while, without a change of the settings.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Away { .. } | Self::Demoted { .. })
+    }
+}
+
 /// What an error says of the statement that it ended.
 #[derive(Debug)]
 pub(crate) enum Trouble {
@@ -128,12 +145,15 @@ impl Trouble {
             // The connection broke off, or the server ended it, which may have come after the commit.
             return Self::Unknown(why);
         };
-        let place = place.into();
+        let place: Box<str> = place.into();
         match error.code() {
             code if is_of_tables(code) => Self::Fatal(Fatal::Damaged { place, why }),
             code if is_of_pages(code) => Self::Damaged(Fatal::PagesDamaged { place, why }),
             &SqlState::DISK_FULL => Self::Undone(StoreUnavailable::NoSpace { place }),
-            &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Undone(StoreUnavailable::ReadOnly { place }),
+            &SqlState::READ_ONLY_SQL_TRANSACTION => {
+                // The place alone would not say who made it so.
+                Self::Undone(StoreUnavailable::ReadOnly { place: format!("{place} ({why})").into() })
+            }
             _ => Self::Undone(StoreUnavailable::Away { place, why }),
         }
     }
@@ -142,6 +162,22 @@ impl Trouble {
 /// Whether the server was demoted, though it still accepts writes: another one has a later timeline.
 pub(crate) fn is_demoted(error: &Error) -> bool {
     error.code().is_some_and(|code| code.code() == "LH001")
+}
+
+/// The first digits of the codes of what passes: of connections, transactions, resources, states, operators,
+/// and the system.
+const PASSING: [&str; 8] = ["08", "25", "40", "53", "55", "57", "58", "LH"];
+
+/// Whether an error comes again however often the same is tried.
+pub(crate) fn lasts(error: &Error) -> bool {
+    if let Some(error) = error.as_db_error() {
+        return !PASSING.iter().any(|begin| error.code().code().starts_with(begin));
+    }
+    match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
+        // Of a certificate.
+        Some(error) => error.kind() == io::ErrorKind::InvalidData,
+        None => !error.is_closed(),
+    }
 }
 
 /// Whether the statement has failed, and not its connection, of which a pooler may tell like that, too.
@@ -178,10 +214,19 @@ pub(crate) fn said(error: &Error) -> Box<str> {
         return "it wants a password, and none is given: name a file with it, or one as for PGPASSFILE"
             .into();
     }
+    if all.ends_with("database does not allow writes") {
+        return format!("{all}; is default_transaction_read_only on, or is it a standby?").into();
+    }
     all.into()
 }
 
 fn message(error: &DbError) -> Box<str> {
     let detail = error.detail().map_or(String::new(), |detail| format!(" ({detail})"));
-    format!("{}{detail}", error.message()).replace('\n', " ").into()
+    let advice = match error.code().code() {
+        "25006" => "; is default_transaction_read_only on, or is it a standby?",
+        "53300" => "; raise max_connections or the limit of the role, or use a pooler in transaction mode",
+        "55P03" => "; pg_blocking_pids says which process has the lock",
+        _ => "",
+    };
+    format!("{}{detail}{advice}", error.message()).replace('\n', " ").into()
 }

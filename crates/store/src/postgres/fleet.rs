@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -159,7 +158,7 @@ impl PostgresStore {
     /// The rows of a statement over the connection for polls and the like.
     pub(crate) async fn ask(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, JoinError> {
         let away = |why| StoreUnavailable::Away { place: self.place.clone(), why };
-        match self.looks.lock().await.run(self.limit, sql, params).await {
+        match self.connections.looks.lock().await.run(self.limit, sql, params).await {
             Ok(Some(rows)) => Ok(rows),
             Ok(None) => Err(away("the answer came with a warning".into()).into()),
             Err(Trouble::Undone(why)) => Err(why.into()),
@@ -203,9 +202,8 @@ impl FleetStore for PostgresStore {
 /// A fleet in a schema of PostgreSQL.
 ///
 /// Each life of a node has a [`PostgresStore`] of its own, which refuses the servers that the one before has
-/// seen replaced.
+/// seen replaced. All of them share the connections.
 pub struct PostgresFleet {
-    address: Box<str>,
     options: PostgresOptions,
     /// Opened, and not joined.
     outside: PostgresStore,
@@ -213,8 +211,6 @@ pub struct PostgresFleet {
     first: Mutex<Option<PostgresStore>>,
     /// The store of the last life.
     last: Mutex<Option<Arc<PostgresStore>>>,
-    /// The place of the server at which the next store begins: behind one that did not confirm a join.
-    next_server: AtomicUsize,
 }
 
 impl PostgresFleet {
@@ -233,9 +229,9 @@ impl PostgresFleet {
     /// Cancel safe.
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
         let outside = PostgresStore::open(address, options.clone()).await?;
-        let first = Mutex::new(Some(PostgresStore::open(address, options.clone()).await?));
-        let (address, last, next_server) = (address.into(), Mutex::default(), AtomicUsize::new(0));
-        Ok(Self { address, options, outside, first, last, next_server })
+        let (connections, seen) = (outside.connections.clone(), outside.known.lock().generation());
+        let first = PostgresStore::open_over(connections, options.clone(), seen).await?;
+        Ok(Self { options, outside, first: Mutex::new(Some(first)), last: Mutex::default() })
     }
 
     /// As [`PostgresStore::waits_for_standby`].
@@ -246,7 +242,7 @@ impl PostgresFleet {
     /// At the first server that confirms it: a former primary whose standby is gone answers what is asked,
     /// and confirms nothing.
     async fn join(&self, node: &NewNode) -> Result<Arc<dyn FleetStore>, JoinError> {
-        let mut left = self.outside.looks.lock().await.servers();
+        let mut left = self.outside.connections.looks.lock().await.servers();
         loop {
             left -= 1;
             let mut store = match self.next_store().await {
@@ -255,7 +251,6 @@ impl PostgresFleet {
                 Err(error) => return Err(error),
             };
             let joined = store.join_as(node).await;
-            self.next_server.store(store.looks.lock().await.next(), Ordering::Relaxed);
             self.saw(store.known.lock().generation());
             match joined {
                 Err(JoinError::Unavailable(_)) if left > 0 => {}
@@ -268,6 +263,7 @@ impl PostgresFleet {
                 }
                 Err(error) => return Err(error),
                 Ok(()) => {
+                    store.connections.follow_looks().await;
                     let store = Arc::new(store);
                     *self.last.lock() = Some(store.clone());
                     return Ok(store);
@@ -276,19 +272,13 @@ impl PostgresFleet {
         }
     }
 
-    /// The store at the next server: none that another one has replaced which this process has seen. Where it
-    /// cannot be opened, the turn is the one behind it.
+    /// A store for the next life, at a server that no other one has replaced which this process has seen.
     async fn next_store(&self) -> Result<PostgresStore, JoinError> {
         if let Some(first) = self.first.lock().take() {
             return Ok(first);
         }
-        let servers = self.outside.looks.lock().await.servers();
-        let next = self.next_server.load(Ordering::Relaxed);
-        let opened =
-            PostgresStore::open_after(&self.address, self.options.clone(), (next, self.seen())).await;
-        if opened.is_err() {
-            self.next_server.store((next + 1) % servers, Ordering::Relaxed);
-        }
+        let connections = self.outside.connections.clone();
+        let opened = PostgresStore::open_over(connections, self.options.clone(), self.seen()).await;
         opened.map_err(|error| self.not_opened(error))
     }
 
@@ -313,7 +303,7 @@ impl PostgresFleet {
     /// Learns the present generation outside, at a server that the one of this generation has not replaced.
     async fn learn_of(&self, seen: Generation) -> Result<(), JoinError> {
         self.saw(seen);
-        let mut left = self.outside.looks.lock().await.servers();
+        let mut left = self.outside.connections.looks.lock().await.servers();
         loop {
             left -= 1;
             match self.outside.learn().await {

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Transaction};
 
-use super::connection::LazyConnection;
+use super::connection::{Connections, LazyConnection};
 use super::error::{is_of_pages, said};
 use super::fleet::{FleetStatements, node_row};
 use super::setup::{OLDEST, failed};
@@ -26,6 +26,8 @@ pub struct PostgresLook {
     pub settings: Vec<(Box<str>, Box<str>)>,
     /// Whether a synchronous standby is named.
     pub has_synchronous_standby: bool,
+    /// How many standbys and other receivers of the log are connected.
+    pub standbys: i64,
     /// The server's clock, and this machine's in the middle between question and answer.
     pub clocks: (SystemTime, SystemTime),
     /// How long the answer took.
@@ -84,9 +86,9 @@ impl PostgresLook {
     /// The oldest version of the server that will do.
     pub const OLDEST: i32 = OLDEST;
 
-    /// How many connections a node of a fleet has at most at once: those of its present and its next life,
-    /// and one to look at the fleet from outside.
-    pub const CONNECTIONS_OF_NODE: i32 = 8;
+    /// How many connections a node of a fleet has at most at once: five for its work, and one that looks
+    /// whether a statement that was given up has ended.
+    pub const CONNECTIONS_OF_NODE: i32 = Connections::MOST;
 }
 
 impl PostgresStore {
@@ -114,8 +116,8 @@ impl PostgresStore {
         let (servers, place) = servers_at(address, &schema, limit, password)?;
         let away = |why: Box<str>| PostgresOpenError::Away { place: place.clone(), why };
         let looking = async {
-            let mut connection = LazyConnection::new(servers, place.clone(), 0);
-            let client = connection.client(limit).await.map_err(away)?;
+            let mut connection = LazyConnection::new(servers, place.clone());
+            let client = connection.client(limit).await.map_err(|none| none.when_opening(&place))?;
             let begun = Instant::now();
             let transaction = client.build_transaction().read_only(true).start().await;
             let mut transaction = transaction.map_err(|error| failed(&place, &error))?;
@@ -143,6 +145,7 @@ SELECT current_setting('server_version_num')::integer / 10000 AS version,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('default_transaction_isolation') AS default_transaction_isolation,
     current_setting('synchronous_standby_names') <> '' AS has_synchronous_standby,
+    (SELECT count(*) FROM pg_stat_replication) AS standbys,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS clock,
     least(
         CASE WHEN rolconnlimit < 0 OR rolsuper THEN 2147483647 ELSE rolconnlimit::bigint - own END,
@@ -206,6 +209,7 @@ async fn look(
         version: row.try_get("version")?,
         settings: settings?,
         has_synchronous_standby: row.try_get("has_synchronous_standby")?,
+        standbys: row.try_get("standbys")?,
         clocks: (clock, begun.1 + took / 2),
         took,
         connections_left: row.try_get("connections_left")?,

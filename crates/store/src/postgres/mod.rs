@@ -31,7 +31,6 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use futures_util::future::select;
 use parking_lot::Mutex as SyncMutex;
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::types::Type;
@@ -52,15 +51,12 @@ use crate::{
 use commit::Unsettled;
 use connection::address::{DatabaseAddress, place_of};
 use connection::password::PasswordSource;
-use connection::{LazyConnection, Param, Servers, tls};
+use connection::{Connections, LazyConnection, Param, Servers, tls};
 use error::Trouble;
 use fleet::FleetStatements;
 use generation::{Generation, Knowledge};
 use history::keeper::HistoryKeeper;
 use setup::Setup;
-
-/// So many slots are loaded at once, each over a connection of its own: one that takes long holds up no other.
-const LOADS: usize = 2;
 
 /// How long the next row of a load may take: the first comes once all are sorted.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
@@ -102,11 +98,7 @@ pub struct PostgresStore {
     limit: Duration,
     waits_for_standby: bool,
     history: Arc<HistoryKeeper>,
-    commits: Mutex<LazyConnection>,
-    /// For what a slot has, which may take long.
-    loads: [Mutex<LazyConnection>; LOADS],
-    /// For all else.
-    looks: Mutex<LazyConnection>,
+    connections: Arc<Connections>,
     closed: AtomicBool,
     sql: Statements,
     fleet: FleetStatements,
@@ -143,10 +135,11 @@ fn servers_at(
             .application_name("lockhouse")
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
             .tcp_user_timeout(limit)
-            .keepalives_idle(limit.max(Duration::from_secs(1)));
+            .keepalives_idle(limit.max(Duration::from_secs(1)))
+            .keepalives_interval(limit.max(Duration::from_secs(1)));
     }
     let place = place_of(&configs, schema).into();
-    Ok((Servers { configs, security, password }, place))
+    Ok((Servers { configs, security, password, looking: Arc::default() }, place))
 }
 
 impl PostgresStore {
@@ -185,39 +178,39 @@ impl PostgresStore {
     ///
     /// Cancel safe.
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, PostgresOpenError> {
-        Self::open_after(address, options, (0, Generation::default())).await
+        options.check()?;
+        let limit = options.statement_timeout;
+        let (servers, place) = servers_at(address, &options.schema, limit, options.password.clone())?;
+        let connections = Arc::new(Connections::new(&servers, place));
+        Self::open_over(connections, options, Generation::default()).await
     }
 
-    /// As [`open`](Self::open), beginning with the server at that place, in a process that has seen a server
-    /// before: one that this has replaced is left.
-    async fn open_after(
-        address: &str,
+    /// As [`open`](Self::open), over connections that are there, in a process that has seen a server before:
+    /// one that this has replaced is left.
+    async fn open_over(
+        connections: Arc<Connections>,
         options: PostgresOptions,
-        (first, seen): (usize, Generation),
+        seen: Generation,
     ) -> Result<Self, PostgresOpenError> {
-        options.check()?;
-        let PostgresOptions { schema, slots, statement_timeout: limit, history, password } = options;
-        let (servers, place) = servers_at(address, &schema, limit, password)?;
-        let another = || LazyConnection::new(servers.clone(), place.clone(), first);
-        let mut looks = another();
+        let PostgresOptions { schema, slots, statement_timeout: limit, history, .. } = options;
+        let place = connections.place.clone();
         let key = SecretKey::random().map_err(|error| PostgresOpenError::Away {
             place: place.clone(),
             why: error.to_string().into(),
         })?;
         let quoted = schema::quoted(&schema);
         let setup = Setup { place: &place, schema: &schema, slots, key: &key, seen };
+        let mut looks = connections.looks.lock().await;
         let (generation, waits_for_standby) = setup.of_servers(&mut looks, limit.max(CONNECT_LIMIT)).await?;
+        drop(looks);
         let (sql, fleet) = (Statements::of(&quoted), FleetStatements::of(&quoted));
-        let (commits, loads) = (Mutex::new(another()), std::array::from_fn(|_| Mutex::new(another())));
-        let history = HistoryKeeper::new(history, limit, &quoted, another()).into();
+        let history = HistoryKeeper::new(history, limit, &quoted, connections.clone()).into();
         Ok(Self {
             place,
             limit,
             history,
             waits_for_standby,
-            commits,
-            loads,
-            looks: Mutex::new(looks),
+            connections,
             closed: false.into(),
             sql,
             fleet,
@@ -253,7 +246,7 @@ impl PostgresStore {
         visit: &mut (dyn FnMut(RecoveredRow) + Send),
     ) -> Result<Opened, TakeError> {
         self.check()?;
-        let [first, second] = &self.loads;
+        let [first, second] = &self.connections.loads;
         let mut connection = select(pin!(first.lock()), pin!(second.lock())).await.factor_first().0;
         let (lock_ms, number, own_writer) = (self.lock_ms(), i32::from(slot.get()), writer);
         let writer = bits(writer.0);
@@ -285,7 +278,7 @@ impl PostgresStore {
         let loaded = self.load(&mut connection, slot, &opened, own_writer, visit).await;
         if loaded.is_err() {
             // It may be in the midst of rows.
-            connection.hang_up();
+            connection.give_up();
         }
         loaded.map(|()| opened)
     }
@@ -311,7 +304,7 @@ impl PostgresStore {
     ) -> Result<(), TakeError> {
         let (slot, since) = (i32::from(slot.get()), bits(opened.tickets_since));
         let (epoch, writer) = (bits(opened.epoch), bits(writer.0));
-        let client = connection.client(self.limit).await.map_err(|why| self.away(why))?;
+        let client = connection.client(self.limit).await.map_err(|none| self.away(none.why))?;
         let failed = |error| self.not_taken(Trouble::of(&self.place, &error));
         let begin = async {
             let transaction = client.build_transaction().read_only(true).start().await?;
@@ -403,12 +396,7 @@ impl Store for PostgresStore {
             if self.closed.swap(true, Ordering::AcqRel) {
                 return Err(Fatal::Closed { place: self.place.clone() });
             }
-            self.commits.lock().await.hang_up();
-            for loads in &self.loads {
-                loads.lock().await.hang_up();
-            }
-            self.history.hang_up().await;
-            self.looks.lock().await.hang_up();
+            self.connections.hang_up().await;
             Ok(())
         })
     }

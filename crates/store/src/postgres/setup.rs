@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
 
 use super::connection::LazyConnection;
-use super::error::{PostgresOpenError, is_demoted, said};
+use super::error::{PostgresOpenError, is_demoted, lasts, said};
 use super::generation::Generation;
 use super::schema;
 use crate::SecretKey;
@@ -46,10 +46,15 @@ impl Setup<'_> {
         let mut left = connection.servers();
         loop {
             left -= 1;
-            let client = connection.client(limit).await.map_err(|why| self.away(why))?;
+            let client = connection.client(limit).await.map_err(|none| none.when_opening(self.place))?;
             match self.run(client).await {
                 Err(PostgresOpenError::Demoted { .. }) if left > 0 => connection.leave_server(),
-                other => return other,
+                Err(error) => {
+                    // It may be in the midst of a statement, or of a transaction.
+                    connection.give_up();
+                    return Err(error);
+                }
+                done => return done,
             }
         }
     }
@@ -203,6 +208,7 @@ pub(crate) fn failed(place: &str, error: &tokio_postgres::Error) -> PostgresOpen
     match error.code() {
         _ if is_demoted(error) => PostgresOpenError::Demoted { place, why },
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => PostgresOpenError::Rights { place, why },
+        _ if lasts(error) => PostgresOpenError::Refused { place, why },
         _ => PostgresOpenError::Away { place, why },
     }
 }

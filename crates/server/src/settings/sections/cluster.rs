@@ -43,6 +43,9 @@ pub struct ClusterSettings {
     pub idle_commit: Option<Duration>,
     /// How long a statement may take.
     pub statement_timeout: Option<Duration>,
+    /// How long the start waits for a database that cannot be used at the moment; none for as long as it
+    /// takes.
+    pub wait_for_store: Option<Duration>,
 }
 
 /// Where a node is reached: `http://HOST:PORT` or `https://HOST:PORT`.
@@ -130,6 +133,7 @@ pub(crate) fn keys() -> Vec<Key> {
         Key::unset("cluster.poll"),
         Key::unset("cluster.idle_commit"),
         Key::unset("cluster.statement_timeout"),
+        Key::unset("cluster.wait_for_store").flag("--wait-for-store"),
     ]
 }
 
@@ -147,6 +151,7 @@ impl Default for ClusterSettings {
             poll: None,
             idle_commit: None,
             statement_timeout: None,
+            wait_for_store: None,
         }
     }
 }
@@ -167,6 +172,7 @@ impl ClusterSettings {
             poll: table.optional("poll", length(ms(10), ms(500))),
             idle_commit: table.optional("idle_commit", length(ms(10), s(10))),
             statement_timeout: table.optional("statement_timeout", length(ms(10), s(10))),
+            wait_for_store: table.optional("wait_for_store", length(ms(0), s(86_400))),
         })
     }
 
@@ -195,6 +201,7 @@ impl ClusterSettings {
                 ("cluster.node", self.node.is_some()),
                 ("cluster.secret_file", self.secret_file.is_some()),
                 ("cluster.ca", self.ca.is_some()),
+                ("cluster.wait_for_store", self.wait_for_store.is_some()),
             ];
             set.iter().filter(|(_, is_set)| *is_set).for_each(|(key, _)| wrong(key, &["store"], rule));
             return;

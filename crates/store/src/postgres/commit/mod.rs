@@ -2,6 +2,7 @@
 
 mod sections;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -98,7 +99,10 @@ impl PostgresStore {
         &self,
         batches: &[Arc<CommitBatch>],
     ) -> Result<(Vec<CommitOutcome>, NodeRenewal), Fatal> {
-        let all = |outcome: CommitOutcome| Ok((vec![outcome; batches.len()], NodeRenewal::Unknown));
+        let away = |why| StoreUnavailable::Away { place: self.place.clone(), why };
+        let all = |outcome: CommitOutcome, why: &dyn Display| {
+            Ok((vec![outcome; batches.len()], NodeRenewal::Unknown(why.to_string().into())))
+        };
         let mut rows = self.history.rows();
         let mut run = self.run_commit(batches, rows).await;
         if let Err(Trouble::Damaged(fatal)) = &run
@@ -119,9 +123,15 @@ impl PostgresStore {
                 self.history.after_commit(batches, rows);
                 Ok((outcomes, renewal))
             }
-            Ok(None) | Err(Trouble::Unknown(_)) => all(CommitOutcome::Unknown),
-            Err(Trouble::Undone(why)) => all(CommitOutcome::Refused(why)),
-            Err(Trouble::Damaged(fatal)) if !batches.is_empty() => all(CommitOutcome::Damaged(fatal)),
+            Ok(None) => {
+                let why = "a commit was answered with a warning, as where no standby has it";
+                all(CommitOutcome::Unknown, &away(why.into()))
+            }
+            Err(Trouble::Unknown(why)) => all(CommitOutcome::Unknown, &away(why)),
+            Err(Trouble::Undone(why)) => all(CommitOutcome::Refused(why.clone()), &why),
+            Err(Trouble::Damaged(fatal)) if !batches.is_empty() => {
+                all(CommitOutcome::Damaged(fatal.clone()), &fatal)
+            }
             Err(Trouble::Damaged(fatal) | Trouble::Fatal(fatal)) => Err(fatal),
         }
     }
@@ -139,7 +149,7 @@ impl PostgresStore {
         further.extend(sections.params());
         let known = self.known.lock().of_batches(batches);
         let params = known.params(&lock_ms, &further);
-        self.commits.lock().await.run(self.limit, &self.sql.commit, &params).await
+        self.connections.commits.lock().await.run(self.limit, &self.sql.commit, &params).await
     }
 }
 

@@ -1,26 +1,33 @@
 //! A connection that is made when it is needed, and again after it broke off.
+//!
+//! ```text
+//!   none ──▶ connected ──▶ a statement is given up ──▶ late ──▶ answered ─▶ connected again
+//!                                                        └────▶ the server runs it no more ─▶ another one
+//! ```
+//!
+//! A statement that is given up goes on at the server. A new connection for each of them would take all that
+//! the server has. So its connection stays, and is the only one of its kind until the statement has ended.
 
 pub(crate) mod address;
+mod connected;
+mod late;
 pub(crate) mod password;
 pub(crate) mod tls;
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Poll, ready};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
-use tokio_postgres::config::SslMode;
-use tokio_postgres::error::Severity;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row, Socket};
+use tokio_postgres::{Client, Config, Row};
 
-use super::error::{Trouble, is_demoted, said};
+use super::error::{Trouble, is_demoted};
 use crate::StoreUnavailable;
-use address::{Security, host_and_port, is_local};
+use address::{Security, host_and_port};
+use connected::{Connected, NoConnection, connect_to};
+use late::Late;
 use password::PasswordSource;
 
 /// A parameter of a statement, with its type: such a statement needs no name and no round trip of its own.
@@ -32,36 +39,67 @@ pub(crate) struct Servers {
     pub(crate) configs: Vec<Config>,
     pub(crate) security: Security,
     pub(crate) password: Option<PasswordSource>,
+    /// Held by the one connection beside those for work: it looks whether a late statement has ended.
+    pub(crate) looking: Arc<Mutex<()>>,
 }
 
-/// A connection, or none at the moment.
-pub(crate) struct LazyConnection {
-    servers: Servers,
-    /// The place of the server that is tried next.
-    next: usize,
-    place: Box<str>,
-    connected: Option<Connected>,
+/// So many slots are loaded at once, each over a connection of its own: one that takes long holds up no other.
+const LOADS: usize = 2;
+
+/// The connections of a store, or of all lives of a node: one for each kind of work.
+pub(crate) struct Connections {
+    pub(crate) place: Box<str>,
+    pub(crate) commits: Mutex<LazyConnection>,
+    /// For what a slot has, which may take long.
+    pub(crate) loads: [Mutex<LazyConnection>; LOADS],
+    /// For the history, which nothing else is to wait for.
+    pub(crate) histories: Mutex<LazyConnection>,
+    /// For all else.
+    pub(crate) looks: Mutex<LazyConnection>,
 }
 
-#[derive(Debug)]
-struct Connected {
-    client: Client,
-    /// How many warnings have come.
-    warnings: Arc<AtomicU64>,
-    driver: AbortHandle,
-}
+impl Connections {
+    /// So many there are at most at once: those for work, and the one that looks for a late statement.
+    pub(crate) const MOST: i32 = 4 + LOADS as i32;
 
-impl Drop for Connected {
-    /// A statement that is not answered would keep the socket open.
-    fn drop(&mut self) {
-        self.driver.abort();
+    pub(crate) fn new(servers: &Servers, place: Box<str>) -> Self {
+        let another = || Mutex::new(LazyConnection::new(servers.clone(), place.clone()));
+        let (commits, histories, looks) = (another(), another(), another());
+        let loads = std::array::from_fn(|_| another());
+        Self { place, commits, loads, histories, looks }
+    }
+
+    /// Goes on at the server of the connection for looks.
+    pub(crate) async fn follow_looks(&self) {
+        let next = self.looks.lock().await.next;
+        for other in [&self.commits, &self.histories].into_iter().chain(&self.loads) {
+            other.lock().await.go_to(next);
+        }
+    }
+
+    pub(crate) async fn hang_up(&self) {
+        for each in [&self.commits, &self.histories, &self.looks].into_iter().chain(&self.loads) {
+            let mut each = each.lock().await;
+            (each.connected, each.late) = (None, None);
+        }
     }
 }
 
+/// A connection, or none at the moment. There is never a second one, but for one that looks whether a late
+/// statement has ended.
+pub(crate) struct LazyConnection {
+    servers: Servers,
+    /// The place of the server that is tried next, or connected to.
+    next: usize,
+    place: Box<str>,
+    connected: Option<Connected>,
+    /// The connection of a statement that was given up; then no other one is there.
+    late: Option<Late>,
+}
+
 impl LazyConnection {
-    /// One that begins with the server at that place.
-    pub(crate) fn new(servers: Servers, place: Box<str>, first: usize) -> Self {
-        Self { servers, next: first, place, connected: None }
+    pub(crate) fn new(servers: Servers, place: Box<str>) -> Self {
+        Self { servers, next: 0, place, connected: None, late: None }
     }
 
     /// The rows of a statement, which has had all its effects then.
@@ -74,11 +112,16 @@ impl LazyConnection {
         sql: &str,
         params: &[Param<'_>],
     ) -> Result<Option<Vec<Row>>, Trouble> {
-        let connected = match self.connected(limit).await {
-            Ok(connected) => connected,
-            Err(why) => {
-                return Err(Trouble::Undone(StoreUnavailable::Away { place: self.place.clone(), why }));
+        let why_not = match self.connected(limit).await {
+            Ok(connected) => connected.fault.clone(),
+            Err(NoConnection { why, .. }) => Some(why),
+        };
+        let (None, Some(connected)) = (&why_not, &mut self.connected) else {
+            if self.connected.is_some() {
+                self.leave_server();
             }
+            let (place, why) = (self.place.clone(), why_not.unwrap_or_default());
+            return Err(Trouble::Undone(StoreUnavailable::Away { place, why }));
         };
         let before = connected.warnings.load(Ordering::Acquire);
         let answer = timeout(limit, connected.client.query_typed(sql, params)).await;
@@ -97,27 +140,26 @@ impl LazyConnection {
                     trouble,
                     Trouble::Unknown(_) | Trouble::Undone(StoreUnavailable::ReadOnly { .. })
                 );
-                if is_of_server || is_demoted(&error) {
+                if error.as_db_error().is_none() {
+                    // It broke off, and the server may go on with the statement.
+                    self.give_up();
+                } else if is_of_server || is_demoted(&error) {
                     self.leave_server();
                 }
                 Err(trouble)
             }
             Err(_) => {
                 // It may wait for a standby that has become the one that can be written.
-                self.leave_server();
+                self.give_up();
                 Err(Trouble::Unknown(format!("no answer within {} ms", limit.as_millis()).into()))
             }
         }
     }
 
-    /// The client of the connection, which is made if there is none; else why it could not be.
-    pub(crate) async fn client(&mut self, limit: Duration) -> Result<&mut Client, Box<str>> {
+    /// The client of the connection, which is made if there is none; else why it could not be. Faults of the
+    /// server's settings are left to the caller.
+    pub(crate) async fn client(&mut self, limit: Duration) -> Result<&mut Client, NoConnection> {
         self.connected(limit).await.map(|connected| &mut connected.client)
-    }
-
-    /// The place of the server that is tried next, or connected to.
-    pub(crate) fn next(&self) -> usize {
-        self.next
     }
 
     /// How many servers there are.
@@ -125,102 +167,97 @@ impl LazyConnection {
         self.servers.configs.len()
     }
 
-    /// Ends the connection; the next one is to the next server.
+    /// Ends the connection, whose statements are answered; the next one is to the next server.
     pub(crate) fn leave_server(&mut self) {
         self.connected = None;
         self.next = (self.next + 1) % self.servers.configs.len();
     }
 
-    /// Ends the connection.
-    pub(crate) fn hang_up(&mut self) {
-        self.connected = None;
+    /// Gives up the statement under way. Its connection is [`Late`]; the next one is to the next server.
+    pub(crate) fn give_up(&mut self) {
+        if let Some(connected) = self.connected.take() {
+            self.late = Some(Late::of(connected));
+        }
+        self.next = (self.next + 1) % self.servers.configs.len();
     }
 
-    async fn connected(&mut self, limit: Duration) -> Result<&mut Connected, Box<str>> {
+    /// Goes on at the server at that place.
+    fn go_to(&mut self, next: usize) {
+        if self.next != next {
+            // A caller that has given up may have left a statement under way.
+            self.give_up();
+            self.next = next;
+        }
+    }
+
+    async fn connected(&mut self, limit: Duration) -> Result<&mut Connected, NoConnection> {
         let connected = match self.connected.take().filter(|connected| !connected.client.is_closed()) {
             Some(connected) => connected,
-            None => self.connect(limit).await?,
+            None => self.reconnect(Instant::now() + limit).await?,
         };
         Ok(self.connected.insert(connected))
     }
 
-    /// Tries the servers in turn, beginning with the one that did last. One that does not answer uses up its
-    /// share of the time, and no more.
-    async fn connect(&mut self, limit: Duration) -> Result<Connected, Box<str>> {
-        let (end, servers) = (Instant::now() + limit, self.servers.configs.len());
-        let mut whys = Vec::new();
-        for left in (1..=servers).rev() {
-            let share = end.saturating_duration_since(Instant::now()) / left as u32;
-            let config = &self.servers.configs[self.next];
-            let why: Box<str> = match timeout(share, connect_to(config, &self.servers, share)).await {
-                Ok(Ok(connected)) => return Ok(connected),
-                Ok(Err(why)) => why,
-                Err(_) => format!("no connection within {} ms", share.as_millis()).into(),
+    /// Waits for the late statement, if there is one: until it is answered, or a server says that it does not
+    /// run it. That is looked at over a connection which takes its place then, and ends otherwise.
+    async fn reconnect(&mut self, end: Instant) -> Result<Connected, NoConnection> {
+        let (servers, next) = (&self.servers, &mut self.next);
+        while let Some(late) = &mut self.late {
+            let (backend, next_look) = (late.backend.clone(), late.next_look);
+            let look = async {
+                sleep_until(next_look).await;
+                let _alone = servers.looking.lock().await;
+                connect(servers, next, end, Some(&backend)).await
             };
-            whys.push(if servers == 1 { why } else { format!("{}: {why}", host_and_port(config)).into() });
-            self.next = (self.next + 1) % servers;
-        }
-        Err(whys.join("; ").into())
-    }
-}
-
-/// How many addresses of a host are tried in its time, if none of them answers.
-const ADDRESSES: u32 = 3;
-
-async fn connect_to(config: &Config, servers: &Servers, limit: Duration) -> Result<Connected, Box<str>> {
-    let mut config = config.clone();
-    config.connect_timeout(limit / ADDRESSES);
-    // As in libpq, a socket in the file system needs no protection from the network. The file of authorities
-    // is read each time, as a new authority comes while the process runs.
-    let tls = if is_local(&config) {
-        None
-    } else {
-        tls::connector(&servers.security).map_err(|error| error.to_string())?
-    };
-    if tls.is_none() {
-        config.ssl_mode(SslMode::Disable);
-    }
-    if let (None, Some(source)) = (config.get_password(), &servers.password)
-        && let Some(password) = source.read(&config)?
-    {
-        config.password(password);
-    }
-    match tls {
-        Some(tls) => config.connect(tls).await.map(Connected::over),
-        None => config.connect(NoTls).await.map(Connected::over),
-    }
-    .map_err(|error| said(&error))
-}
-
-impl Connected {
-    fn over<T>((client, connection): (Client, Connection<Socket, T>)) -> Self
-    where
-        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let warnings = Arc::new(AtomicU64::new(0));
-        let driver = tokio::spawn(drive(connection, Arc::clone(&warnings))).abort_handle();
-        Self { client, warnings, driver }
-    }
-}
-
-/// Reads and writes for a client until it is dropped or the connection ends. Messages come in order: a
-/// warning is counted before the end of the statement that it is about is told.
-async fn drive<T>(mut connection: Connection<Socket, T>, warnings: Arc<AtomicU64>)
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    poll_fn(|context| {
-        loop {
-            match ready!(connection.poll_message(context)) {
-                Some(Ok(AsyncMessage::Notice(notice))) => {
-                    if notice.parsed_severity() == Some(Severity::Warning) {
-                        warnings.fetch_add(1, Ordering::Release);
+            tokio::select! {
+                biased;
+                answered = late.answer() => {
+                    self.late = None;
+                    if answered.server == *next {
+                        return Ok(answered);
                     }
                 }
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Poll::Ready(()),
+                looked = timeout_at(end, look) => match looked {
+                    Ok(Ok(other)) if late.has_ended(&other) => {
+                        self.late = None;
+                        return Ok(other);
+                    }
+                    Ok(Ok(other)) => late.still_runs(other.runs.as_deref()),
+                    Ok(Err(none)) if late.is_cut_off() => return Err(none),
+                    Ok(Err(none)) => late.still_runs(Some(&format!("is not answered, and {}", none.why))),
+                    Err(_) => return Err(NoConnection { why: late.said(), lasts: false }),
+                },
             }
         }
-    })
-    .await;
+        connect(servers, next, end, None).await
+    }
+}
+
+/// Tries the servers in turn, beginning with the one that did last. One that does not answer uses up its
+/// share of the time, and no more.
+async fn connect(
+    servers: &Servers,
+    next: &mut usize,
+    end: Instant,
+    late: Option<&str>,
+) -> Result<Connected, NoConnection> {
+    let count = servers.configs.len();
+    let (mut whys, mut lasts) = (Vec::new(), true);
+    for left in (1..=count).rev() {
+        let share = end.saturating_duration_since(Instant::now()) / left as u32;
+        let config = &servers.configs[*next];
+        let none = match timeout(share, connect_to(*next, servers, share, late)).await {
+            Ok(Ok(connected)) => return Ok(connected),
+            Ok(Err(none)) => none,
+            Err(_) => {
+                let why = format!("no connection within {} ms", share.as_millis()).into();
+                NoConnection { why, lasts: false }
+            }
+        };
+        lasts &= none.lasts;
+        let NoConnection { why, .. } = none;
+        whys.push(if count == 1 { why } else { format!("{}: {why}", host_and_port(config)).into() });
+        *next = (*next + 1) % count;
+    }
+    Err(NoConnection { why: whys.join("; ").into(), lasts })
 }

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex as SyncMutex;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::postgres::connection::{LazyConnection, Param};
+use crate::postgres::connection::{Connections, Param};
 use crate::postgres::error::Trouble;
 use crate::values::wall;
 use crate::{CommitBatch, Fatal, HistoryBounds, HistoryFaults, Write};
@@ -35,8 +34,7 @@ pub(crate) struct HistoryKeeper {
     /// How long a statement may take.
     limit: Duration,
     sql: String,
-    /// For pages and prunings, which no commit is to wait for.
-    connection: Mutex<LazyConnection>,
+    connections: Arc<Connections>,
     state: SyncMutex<Upkeep>,
 }
 
@@ -56,10 +54,10 @@ impl HistoryKeeper {
         bounds: HistoryBounds,
         limit: Duration,
         quoted: &str,
-        connection: LazyConnection,
+        connections: Arc<Connections>,
     ) -> Self {
         let sql = format!("SELECT {quoted}.prune_history($1, $2, $3)");
-        Self { bounds, limit, sql, connection: Mutex::new(connection), state: SyncMutex::default() }
+        Self { bounds, limit, sql, connections, state: SyncMutex::default() }
     }
 
     /// How many rows a commit says are kept: with 0 it writes none.
@@ -96,11 +94,7 @@ impl HistoryKeeper {
 
     /// The rows of a statement about the history.
     pub(crate) async fn ask(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<Vec<Row>>, Trouble> {
-        self.connection.lock().await.run(self.limit, sql, params).await
-    }
-
-    pub(crate) async fn hang_up(&self) {
-        self.connection.lock().await.hang_up();
+        self.connections.histories.lock().await.run(self.limit, sql, params).await
     }
 
     /// Deletes what is beyond the bounds. What stays of it for a fault goes a minute later.

@@ -124,8 +124,8 @@ impl PostgresStore {
             Failed::Statement(why) => not_written(why),
         };
         let known = store.known.lock().of_all();
-        let mut connection = store.loads[0].lock().await;
-        let client = connection.client(CONNECT_LIMIT).await.map_err(not_written)?;
+        let mut connection = store.connections.loads[0].lock().await;
+        let client = connection.client(CONNECT_LIMIT).await.map_err(|none| not_written(none.why))?;
         let transaction = client.transaction().await.map_err(|error| not_written(said(&error)))?;
         let restore = Restore { from: &copy, to: &transaction, schema: &quoted, slots };
         let work = restore.run(&known, numbers, &mut progress);

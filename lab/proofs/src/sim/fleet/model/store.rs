@@ -98,7 +98,9 @@ impl ModelStore {
             .ask(lane, self.connections.limit, move |statement| statement.commit(&known, id, &sent));
         let all = |outcome: CommitOutcome| vec![outcome; batches.len()];
         match statement.await {
-            None | Some(Err(Demoted)) => (all(CommitOutcome::Unknown), NodeRenewal::Unknown),
+            None | Some(Err(Demoted)) => {
+                (all(CommitOutcome::Unknown), NodeRenewal::Unknown("no answer".into()))
+            }
             Some(Ok(Committed::Dead(timeline))) => {
                 self.known.lock().saw(timeline);
                 (all(CommitOutcome::Fenced), NodeRenewal::Dead)
