@@ -213,6 +213,11 @@ impl Quota {
         Self { field: field.to_owned(), value: value.into(), rule: rule.into() }
     }
 
+    /// What is full by this setting of a server, which a program that embeds the house has as an option.
+    fn full(field: &str, value: String, setting: &str) -> Self {
+        Self::new(field, value, format!("it cannot have more (limits.{setting})"))
+    }
+
     /// A quota error: so many bytes where fewer are allowed.
     pub(crate) fn bytes(field: &str, bytes: usize, limit: usize) -> Self {
         Self::new(field, format!("{bytes} bytes"), format!("at most {limit} bytes are allowed"))
@@ -254,16 +259,16 @@ impl Quota {
                 Self::new("agent", format!("{limit} requests and locks"), "it cannot have one more")
             }
             Refusal::TooManyEntries { limit } => {
-                Self::new("bucket", format!("{limit} requests and locks"), "it cannot have one more")
+                Self::full("bucket", format!("{limit} requests and locks"), "requests_per_bucket")
             }
             Refusal::TooManyNames { limit } => {
-                Self::new("bucket", format!("{limit} names in use"), "it cannot have one more")
+                Self::full("bucket", format!("{limit} names in use"), "names_per_bucket")
             }
             Refusal::BudgetExceeded { limit } => {
-                Self::new("tenant", format!("{limit} bytes in memory"), "it cannot have more")
+                Self::full("tenant", format!("{limit} bytes in memory"), "table_mib_per_tenant")
             }
             Refusal::TooManyAgents { limit } => {
-                Self::new("bucket", format!("{limit} agents"), "it cannot have one more")
+                Self::full("bucket", format!("{limit} agents"), "agents_per_bucket")
             }
             Refusal::LabelTooLong { bytes, limit } => Self::bytes("label", bytes, limit),
             Refusal::TtlOutOfBounds { ttl_ms, least, most } => {
@@ -275,13 +280,13 @@ impl Quota {
                 format!("at most {limit} are allowed"),
             ),
             Refusal::TooManyLocks { limit } => {
-                Self::new("owner", format!("{limit} locks"), "it cannot have one more")
+                Self::full("owner", format!("{limit} locks"), "locks_per_owner")
             }
             Refusal::TooManyOwners { limit } => {
-                Self::new("bucket", format!("{limit} owners"), "it cannot have one more")
+                Self::full("bucket", format!("{limit} owners"), "owners_per_bucket")
             }
             Refusal::TooManyAssignments { limit } => {
-                Self::new("bucket", format!("{limit} claims and assignments"), "it cannot have one more")
+                Self::full("bucket", format!("{limit} claims and assignments"), "assignments_per_bucket")
             }
             _ => return None,
         })

@@ -27,7 +27,10 @@ async fn fill(house: &House, bucket: BucketKey) -> Vec<Claim> {
         match claims.claim(long(standing.len()).as_str(), "ada", TTL).await {
             Ok(claim) => standing.push(claim),
             Err(ClaimError::Quota(quota)) => {
-                assert_eq!(quota.to_string(), "tenant: 65536 bytes in memory, but it cannot have more");
+                assert_eq!(
+                    quota.to_string(),
+                    "tenant: 65536 bytes in memory, but it cannot have more (limits.table_mib_per_tenant)"
+                );
                 return standing;
             }
             Err(error) => panic!("{error}"),

@@ -189,9 +189,9 @@ pub enum CommitOutcome {
     Unknown,
     /// The batch is not stored, and no part of it ever will be unless it is sent again, which may help later.
     Refused(StoreUnavailable),
-    /// The batch cannot be stored, as what is kept of its slot is damaged; other slots may go on. Drop the notices
-    /// that waited for the batch, and stop writing to the slot until it is taken again. If an earlier sending of
-    /// the same batch was `Unknown`, it may be stored.
+    /// The batch cannot be stored, as what is kept of its slot is damaged; other slots may go on. Drop the
+    /// notices that waited for the batch, and stop writing to the slot until it is taken again. If an earlier
+    /// sending of the same batch was `Unknown`, it may be stored.
     Damaged(Fatal),
 }
 

@@ -90,6 +90,12 @@ pub trait FleetStore: Store {
     fn history_faults(&self) -> HistoryFaults {
         HistoryFaults::default()
     }
+
+    /// Who has kept old versions of rows alive in the database for longest, and for how many transactions by
+    /// the last look; none if that is not known.
+    fn oldest_holder(&self) -> Option<(Box<str>, i64)> {
+        None
+    }
 }
 
 /// All rows of a fleet.

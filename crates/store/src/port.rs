@@ -69,8 +69,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Dropping the future leaves the batches as if their outcome were `Unknown`.
     fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>>;
 
-    /// The cost that a batch should have at most now: 1 for each row, and 1 for each KiB in the rows. A larger
-    /// batch is stored all the same.
+    /// The cost that a batch should have at most now: 1 for each row, and 1 for each KiB in the rows. A
+    /// larger batch is stored all the same.
     fn batch_cost(&self) -> usize {
         BATCH_COST
     }

@@ -1,13 +1,13 @@
 //! Several nodes over one schema: who lives, and whose the slots are, directly and through a pooler.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockhouse_core::{Change, FencingToken, Mode};
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, Fleet, HeldList, HeldWebLock, JoinError, NewNode, NodeId, NodeRenewal,
-    Opened, PostgresFleet, PostgresOptions, PostgresStore, RecoveredRow, Scope, Slot, Store, TakeError,
-    Write, WriterId,
+    CommitBatch, CommitOutcome, Fleet, FleetStore, HeldList, HeldWebLock, JoinError, NewNode, NodeId,
+    NodeRenewal, Opened, PostgresFleet, PostgresOptions, PostgresStore, RecoveredRow, Scope, Slot, Store,
+    TakeError, Write, WriterId,
 };
 
 use crate::pgbouncer::PgBouncer;
@@ -472,4 +472,13 @@ async fn a_commit_searches_for_the_row_of_a_slot_twice_and_who_keeps_versions_al
     assert!(who.contains("pg_dump") && age >= COMMITS as i64, "{who} {age}");
     holder.batch_execute("COMMIT; BEGIN; SELECT txid_current(); PREPARE TRANSACTION 'left'").await.unwrap();
     assert_eq!(oldest().await.0.as_ref(), "the prepared transaction 'left'");
+    // A node looks at its first commit, and then once a minute.
+    let b = joined(&server.address(), "b").await;
+    let opened = take(&b, 1).await.unwrap();
+    assert_eq!(outcome(&b, &batch(1, &opened, 1, reserves(1))).await, CommitOutcome::Committed);
+    let begun = Instant::now();
+    while FleetStore::oldest_holder(&b).is_none_or(|(who, _)| !who.contains("'left'")) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", FleetStore::oldest_holder(&b));
+        tokio::task::yield_now().await;
+    }
 }

@@ -18,6 +18,9 @@ pub(super) struct Databases {
     pub(super) primary: usize,
 }
 
+/// The size of a page of PostgreSQL.
+const PAGE: usize = 8192;
+
 /// The size of a disk; a server takes a small part of it.
 const DISK: &str = "size=600m,mode=755";
 
@@ -74,6 +77,16 @@ impl Databases {
             primary.start_again();
             Ok(())
         })
+    }
+
+    /// Overwrites the first page of a file of the primary, which is stopped meanwhile.
+    pub(super) fn spoil_primary(&mut self, path: &str) -> Result<()> {
+        let host = DATABASES[self.primary];
+        self.stop_primary(true)?;
+        let mut file = File::options().write(true).open(folder(host).join("data").join(path))?;
+        file.write_all(&[0xa5; PAGE])?;
+        drop(file);
+        self.start_primary_again()
     }
 
     /// Leaves no byte of the primary's disk free.

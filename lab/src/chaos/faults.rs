@@ -29,11 +29,23 @@ pub(super) enum Kind {
     Clocks,
     /// The disk of the database is full
     Disk,
+    /// Another program locks tables of the database
+    Locks,
+    /// A page of the database cannot be read
+    Pages,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Kill, Self::Partition, Self::Restart, Self::Failover, Self::Clocks, Self::Disk];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Kill,
+        Self::Partition,
+        Self::Restart,
+        Self::Failover,
+        Self::Clocks,
+        Self::Disk,
+        Self::Locks,
+        Self::Pages,
+    ];
 }
 
 impl Kind {
@@ -57,6 +69,8 @@ impl fmt::Display for Kind {
             Self::Failover => "failover",
             Self::Clocks => "clocks",
             Self::Disk => "disk",
+            Self::Locks => "locks",
+            Self::Pages => "pages",
         })
     }
 }
@@ -84,6 +98,8 @@ impl Storm {
             Kind::Failover => self.fail_over(),
             Kind::Clocks => self.wrong_clocks(),
             Kind::Disk => self.full_disk(),
+            Kind::Locks => self.lock_tables(),
+            Kind::Pages => self.damage_page(),
         }
     }
 

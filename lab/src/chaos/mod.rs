@@ -18,6 +18,7 @@ mod nodes;
 mod places;
 mod probe;
 mod storm;
+mod tables;
 pub(crate) mod worker;
 
 use std::io::Read;

@@ -141,7 +141,7 @@ impl Storm {
     }
 
     /// Waits until every slot grants again, and all disciplines get on; how long that took, in seconds.
-    fn goes_on(&mut self, since: Instant) -> Result<f64> {
+    pub(super) fn goes_on(&mut self, since: Instant) -> Result<f64> {
         self.nodes.check()?;
         self.runtime.block_on(self.probes.all_grant())?;
         let took = since.elapsed().as_secs_f64();

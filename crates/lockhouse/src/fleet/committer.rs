@@ -19,7 +19,7 @@ use lockhouse_store::{
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
-use super::pace::Pace;
+use super::commit_costs::CommitCosts;
 use super::turns::{Asked, Turns};
 use crate::engine::commit::batch::LEAST_SHARE;
 use crate::engine::commit::slot_lease::SlotLease;
@@ -40,7 +40,7 @@ pub(super) struct Committer {
     idle: Duration,
     asked: mpsc::UnboundedReceiver<Asked>,
     turns: Turns,
-    pace: Pace,
+    costs: CommitCosts,
     /// The cost that the next batch of a house should have at most.
     batch_cost: Arc<AtomicUsize>,
     heard: Arc<Heard>,
@@ -91,12 +91,12 @@ impl Committer {
         idle: Duration,
     ) -> (Self, Arc<SlotStore>) {
         let (sender, asked) = mpsc::unbounded_channel();
-        let pace = Pace::new(idle / 4);
-        let batch_cost = Arc::new(AtomicUsize::new(pace.cost()));
+        let costs = CommitCosts::new(idle / 4);
+        let batch_cost = Arc::new(AtomicUsize::new(costs.cost()));
         let of_slots =
             Arc::new(SlotStore { store: store.clone(), asked: sender, batch_cost: batch_cost.clone() });
         let (turns, heard) = (Turns::default(), Arc::default());
-        (Self { store, lease, idle, asked, turns, pace, batch_cost, heard }, of_slots)
+        (Self { store, lease, idle, asked, turns, costs, batch_cost, heard }, of_slots)
     }
 
     pub(super) fn heard(&self) -> Arc<Heard> {
@@ -134,7 +134,7 @@ impl Committer {
         while let Ok(next) = self.asked.try_recv() {
             self.turns.add(next);
         }
-        let most = self.pace.cost();
+        let most = self.costs.cost();
         self.batch_cost.store(most / self.turns.heavy().max(1), Ordering::Release);
         self.turns.take(most)
     }
@@ -153,7 +153,7 @@ impl Committer {
             }
         };
         if !outcomes.iter().any(|outcome| matches!(outcome, CommitOutcome::Refused(_))) {
-            self.pace.took(cost, begun.elapsed());
+            self.costs.took(cost, begun.elapsed());
         }
         let (is_dead, has_renewed) = (renewal == NodeRenewal::Dead, matches!(renewal, NodeRenewal::Owns(_)));
         let unconfirmed = if let NodeRenewal::Unknown(why) = &renewal { Some(why.clone()) } else { None };

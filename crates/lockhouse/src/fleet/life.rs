@@ -40,7 +40,8 @@ const REJOIN: Duration = Duration::from_millis(250);
 /// The pause before a slot is taken again that could not be served: it has to be mended first.
 const UNSERVABLE: Duration = Duration::from_secs(10);
 
-/// So many slots are loaded at once, as the store has connections for it: one that takes long holds up no other.
+/// So many slots are loaded at once, as the store has connections for it: one that takes long holds up no
+/// other.
 const LOADS: usize = 2;
 
 /// The place in the queue of those that wait to load a slot.

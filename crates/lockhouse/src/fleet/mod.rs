@@ -20,12 +20,12 @@
 //! owner closes the house of the slot, and leaves a list of the web locks that are held there, so that only
 //! these wait for their holders.
 
+mod commit_costs;
 mod committer;
 mod life;
 mod membership;
 mod node;
 mod options;
-mod pace;
 mod slots;
 mod turns;
 

@@ -326,6 +326,12 @@ impl FleetNode {
         }
     }
 
+    /// Who has kept old versions of rows alive in the database for longest, and for how many transactions, by
+    /// a look of the last minute; none before the first one.
+    pub fn oldest_holder(&self) -> Option<(Box<str>, i64)> {
+        self.inner.life()?.store.oldest_holder()
+    }
+
     /// How far it is.
     pub fn phase(&self) -> NodePhase {
         self.inner.phase.borrow().clone()

@@ -19,8 +19,8 @@ const CLOCK: &str = "clock of store";
 const NODES: &str = "nodes";
 const VERSIONS: &str = "row versions";
 
-/// So many transactions old versions of rows may be kept alive without a word: each commit passes those of the rows
-/// that it changes.
+/// So many transactions old versions of rows may be kept alive without a word: each commit passes those of
+/// the rows that it changes.
 const HELD_FOR: i64 = 10_000;
 
 /// The clocks may differ by so much without a word.

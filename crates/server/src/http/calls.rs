@@ -26,7 +26,8 @@ pub(crate) fn bucket(state: &AppState, key: &BucketKey) -> ApiResult<Bucket> {
     let bucket = state.warm_buckets.bucket(&house, key, make).ok_or_else(|| {
         let most = state.limiter.settings().buckets_per_tenant;
         state.limiter.refuse(Refused::BucketsPerTenant);
-        let rule = format!("one of at most {most} of a tenant that are in use at once");
+        let rule =
+            format!("one of at most {most} of a tenant that are in use at once (limits.buckets_per_tenant)");
         Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(WARM_FOR)
     })?;
     if state.phase() != Phase::Running {

@@ -436,6 +436,12 @@ fn of_nodes() -> Vec<Constant> {
             "the sender waits",
         ),
         (
+            "HAND_ON_PATIENCE",
+            length(HAND_ON_PATIENCE),
+            "how long a WebSocket waits for the node that has its bucket",
+            "close 1012",
+        ),
+        (
             "HOP_CONNECT",
             length(HOP_CONNECT),
             "how long a connection to another node may take",

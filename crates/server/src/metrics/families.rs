@@ -210,6 +210,14 @@ impl NodeValues {
         writer.gauge(
             ("lockhouse_slot_lease_seconds", "After how long without one others take its slots"),
             self.slot_lease.as_secs_f64(),
+        )?;
+        let (holder, transactions) = &self.oldest_holder;
+        writer.gauges(
+            (
+                "lockhouse_oldest_snapshot_transactions",
+                "For how many transactions old versions of rows have been kept alive, and who keeps them",
+            ),
+            [(vec![("holder", &**holder)], *transactions as f64)],
         )
     }
 }

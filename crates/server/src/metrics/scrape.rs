@@ -50,6 +50,8 @@ pub(super) struct NodeValues {
     pub(super) slots: BTreeMap<&'static str, usize>,
     pub(super) unconfirmed: Option<Duration>,
     pub(super) slot_lease: Duration,
+    /// Who has kept old versions of rows alive for longest, and for how many transactions.
+    pub(super) oldest_holder: (Box<str>, i64),
 }
 
 /// The states of a slot, as `SlotView` has them.
@@ -103,6 +105,7 @@ impl NodeValues {
             slots,
             unconfirmed: node.unconfirmed_for(),
             slot_lease: state.config.cluster.slot_lease,
+            oldest_holder: node.oldest_holder().unwrap_or_default(),
         })
     }
 }

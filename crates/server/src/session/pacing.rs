@@ -2,7 +2,8 @@
 //!
 //! A session that sends more than `session_rate` is read more slowly, and so its client has to wait. If its
 //! whole tenant does more than `tenant_rate`, its sessions take turns. Pongs, acks and ends are read
-//! meanwhile, so that no lease ends for that; but they count, too, so that a flood of them is not read either.
+//! meanwhile, so that no lease ends for that; but they count, too, so that a flood of them is not read
+//! either.
 
 use std::time::Duration;
 

@@ -74,6 +74,11 @@ pub(super) struct Session {
 /// Why a session does not begin whose lease no store has noted in time.
 pub(super) const NOT_NOTED: &str = "the store has not noted the length of the lease";
 
+/// Waits for the end of a house of a fleet, which may come before that of the server.
+fn end_of_house(house: House) -> Pin<Box<dyn Future<Output = StoreState> + Send>> {
+    Box::pin(async move { house.ended().await })
+}
+
 impl Session {
     /// Begins a session, or returns the reason against it: the server or the bucket is full, or the store
     /// cannot note the length of the lease now. Changes of the phase after `phase` was taken reach the
@@ -100,13 +105,7 @@ impl Session {
         if *phase.borrow() != Phase::Running {
             port.bucket().close();
         }
-        let house_end: HouseEnd = match state.houses.cluster() {
-            Some(_) => Some(Box::pin({
-                let house = house.clone();
-                async move { house.ended().await }
-            })),
-            None => None,
-        };
+        let house_end = state.houses.cluster().is_some().then(|| end_of_house(house.clone()));
         let mut session = Self {
             state,
             house,

@@ -190,6 +190,8 @@ async fn a_bucket_has_so_many_requests_in_all_its_sessions() {
     assert_eq!(server.server.refused(Refused::Frame), 1);
     let (status, body, _) = problem(&call_from(&server, [127, 0, 0, 1], &claim("default", "r")).await.1);
     assert_eq!((status, &body["code"]), (429, &json!("quota_exceeded")), "{body}");
+    let rule = "it cannot have more (limits.requests_per_bucket)";
+    assert_eq!(body["rule"], rule, "{body}");
     assert_eq!(problem(&call_from(&server, [127, 0, 0, 1], &claim("other", "r")).await.1).0, 201);
 }
 

@@ -197,8 +197,8 @@ fn is_of_tables(code: &SqlState) -> bool {
     .contains(code)
 }
 
-/// Whether the error is about what the statement has read. Without checksums a page that was overwritten leads
-/// to all kinds of internal errors.
+/// Whether the error is about what the statement has read. Without checksums a page that was overwritten
+/// leads to all kinds of internal errors.
 pub(crate) fn is_of_pages(code: &SqlState) -> bool {
     code.code().starts_with("XX") || [SqlState::IO_ERROR, SqlState::UNDEFINED_FILE].contains(code)
 }

@@ -197,6 +197,10 @@ impl FleetStore for PostgresStore {
     fn history_faults(&self) -> HistoryFaults {
         self.history.faults()
     }
+
+    fn oldest_holder(&self) -> Option<(Box<str>, i64)> {
+        self.history.oldest_holder()
+    }
 }
 
 /// A fleet in a schema of PostgreSQL.

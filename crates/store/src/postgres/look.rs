@@ -36,8 +36,8 @@ pub struct PostgresLook {
     pub connections_left: i32,
     /// Whether the account may make a schema.
     pub may_create_schema: bool,
-    /// Who keeps old versions of rows alive for longest, and for how many transactions, as far as the account may
-    /// see it.
+    /// Who keeps old versions of rows alive for longest, and for how many transactions, as far as the account
+    /// may see it.
     pub oldest_holder: Option<(Box<str>, i64)>,
     /// The schema, if it is there.
     pub schema: Option<SchemaLook>,
@@ -165,7 +165,7 @@ FROM pg_roles, (
 WHERE rolname = current_user";
 
 /// Those that keep versions of rows alive which were replaced since.
-const HOLDERS: &str = "
+pub(super) const HOLDERS: &str = "
 SELECT holder, age::bigint AS age FROM (
     SELECT format('process %s (%s)', pid, coalesce(nullif(application_name, ''), backend_type)) AS holder,
         age(backend_xmin) AS age

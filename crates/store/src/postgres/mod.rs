@@ -293,7 +293,8 @@ impl PostgresStore {
         Ok(load::get(row, "epoch").map_err(|why| self.damaged(why))?)
     }
 
-    /// Reads all that is kept of a slot that was taken. The transaction is for its settings, and writes nothing.
+    /// Reads all that is kept of a slot that was taken. The transaction is for its settings, and writes
+    /// nothing.
     async fn load(
         &self,
         connection: &mut LazyConnection,

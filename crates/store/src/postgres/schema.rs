@@ -22,8 +22,8 @@ const VERSION_1: &str = concat!(include_str!("schema/generation.sql"), include_s
 
 const VERSION_2: &str = include_str!("schema/version_2.sql");
 
-/// How a load is planned, whatever is known of the tables: it goes from the buckets of the slot to their rows. A
-/// bucket with most rows of a table would have others read all of them.
+/// How a load is planned, whatever is known of the tables: it goes from the buckets of the slot to their
+/// rows. A bucket with most rows of a table would have others read all of them.
 pub(crate) const PLAN_OF_LOAD: &str = "SET LOCAL jit = off; SET LOCAL enable_seqscan = off;
 SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
 

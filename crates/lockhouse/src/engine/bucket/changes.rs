@@ -11,7 +11,7 @@ use crate::engine::bucket::delivery::HeldAnswer;
 use crate::engine::bucket::durability::{Announcement, Durability};
 use crate::engine::bucket::results::NotAsked;
 use crate::engine::bucket::state::State;
-use crate::engine::commit::batch::Taken;
+use crate::engine::commit::batch::TakenChanges;
 use crate::engine::inbox::Notice;
 use crate::loss::Loss;
 
@@ -82,11 +82,11 @@ impl State {
     }
 
     /// Sends a share of the changes.
-    pub(super) fn take(&mut self, share: usize, changes: &mut Vec<DurableChange>) -> Taken {
+    pub(super) fn take(&mut self, share: usize, changes: &mut Vec<DurableChange>) -> TakenChanges {
         let cost = self.outbox.take(share, changes);
-        let Durability::Durable(durable) = &mut self.durability else { return Taken::default() };
+        let Durability::Durable(durable) = &mut self.durability else { return TakenChanges::default() };
         let unsent = self.outbox.unsent();
-        Taken { commands: durable.taken(unsent), cost, has_more: unsent > 0 }
+        TakenChanges { commands: durable.taken(unsent), cost, has_more: unsent > 0 }
     }
 
     /// The changes that were sent are durable, and the next part of a sweep may follow. Replies are given

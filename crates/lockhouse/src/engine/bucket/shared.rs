@@ -22,7 +22,7 @@ use crate::engine::bucket::execute::{may_be_large, may_bring_a_deadline};
 use crate::engine::bucket::results::{NotAsked, Reply, RequestResult};
 use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::state::State;
-use crate::engine::commit::batch::Taken;
+use crate::engine::commit::batch::TakenChanges;
 use crate::engine::environment::Environment;
 use crate::engine::events::log::EventLog;
 use crate::engine::inbox::{Inbox, Notice};
@@ -450,7 +450,7 @@ impl Shared {
     }
 
     /// Moves a share of the unwritten changes to `writes`.
-    pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> Taken {
+    pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> TakenChanges {
         let mut changes = Vec::new();
         let mut state = self.state.lock();
         let taken = state.take(share, &mut changes);

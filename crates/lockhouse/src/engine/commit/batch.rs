@@ -26,7 +26,7 @@ pub(super) struct Batch {
 
 /// What a bucket gave to a commit.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct TakenChanges {
     /// The number of commands that made the changes.
     pub(crate) commands: usize,
     /// The cost of the changes.

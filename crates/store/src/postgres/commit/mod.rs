@@ -49,8 +49,9 @@ impl PostgresStore {
         Ok((outcomes, renewal))
     }
 
-    /// As [`commit_all`](Self::commit_all). Where the space suffices for no more than a part of the batches, or
-    /// what is kept of some of their slots is damaged, each is tried alone, so that none decides about the others.
+    /// As [`commit_all`](Self::commit_all). Where the space suffices for no more than a part of the batches,
+    /// or what is kept of some of their slots is damaged, each is tried alone, so that none decides about the
+    /// others.
     pub(super) async fn commit_fairly(
         &self,
         batches: Vec<Arc<CommitBatch>>,
@@ -93,8 +94,8 @@ impl PostgresStore {
         before.is_some_and(|before| batch.last_seq() <= before.up_to)
     }
 
-    /// The outcomes, and what the commit says of the node. Where a page cannot be read, it is tried without the
-    /// history.
+    /// The outcomes, and what the commit says of the node. Where a page cannot be read, it is tried without
+    /// the history.
     pub(super) async fn send(
         &self,
         batches: &[Arc<CommitBatch>],

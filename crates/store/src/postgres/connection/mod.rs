@@ -43,7 +43,8 @@ pub(crate) struct Servers {
     pub(crate) looking: Arc<Mutex<()>>,
 }
 
-/// So many slots are loaded at once, each over a connection of its own: one that takes long holds up no other.
+/// So many slots are loaded at once, each over a connection of its own: one that takes long holds up no
+/// other.
 const LOADS: usize = 2;
 
 /// The connections of a store, or of all lives of a node: one for each kind of work.

@@ -15,6 +15,7 @@ use tokio_postgres::types::Type;
 
 use crate::postgres::connection::{Connections, Param};
 use crate::postgres::error::Trouble;
+use crate::postgres::look::HOLDERS;
 use crate::values::wall;
 use crate::{CommitBatch, Fatal, HistoryBounds, HistoryFaults, Write};
 use lockhouse_core::Change;
@@ -47,6 +48,7 @@ struct Upkeep {
     /// When commits may write to the history again.
     left_alone_until: Option<Instant>,
     faults: HistoryFaults,
+    oldest_holder: Option<(Box<str>, i64)>,
 }
 
 impl HistoryKeeper {
@@ -92,6 +94,11 @@ impl HistoryKeeper {
         self.state.lock().faults.clone()
     }
 
+    /// Who has kept old versions of rows alive for longest, by the last look.
+    pub(crate) fn oldest_holder(&self) -> Option<(Box<str>, i64)> {
+        self.state.lock().oldest_holder.clone()
+    }
+
     /// The rows of a statement about the history.
     pub(crate) async fn ask(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<Vec<Row>>, Trouble> {
         self.connections.histories.lock().await.run(self.limit, sql, params).await
@@ -115,11 +122,21 @@ impl HistoryKeeper {
                 break None;
             }
         };
+        let oldest_holder = self.look_for_holder().await;
         let mut state = self.state.lock();
-        state.is_pruning = false;
+        (state.is_pruning, state.oldest_holder) = (false, oldest_holder);
         if let Some(why) = fault {
             state.faults.note(format!("it is not pruned: {why}"));
         }
+    }
+}
+
+impl HistoryKeeper {
+    /// What makes commits slower and slower, as the versions of rows that they leave cannot be removed.
+    async fn look_for_holder(&self) -> Option<(Box<str>, i64)> {
+        let rows = self.ask(HOLDERS, &[]).await.ok()??;
+        let row = rows.first()?;
+        Some((row.try_get::<_, &str>("holder").ok()?.into(), row.try_get("age").ok()?))
     }
 }
 

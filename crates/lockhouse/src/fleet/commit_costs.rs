@@ -16,7 +16,7 @@ const PART: u32 = 4;
 
 /// What commits cost: a price for each, and a price for each unit of their batches.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct CommitCosts {
     /// The duration of a commit with next to nothing in it.
     empty: Duration,
     /// The duration that each unit of cost adds.
@@ -25,7 +25,7 @@ pub(super) struct Pace {
     longest: Duration,
 }
 
-impl Pace {
+impl CommitCosts {
     /// The first guess is that of a local database.
     pub(super) fn new(longest: Duration) -> Self {
         let (empty, unit) = (Duration::from_millis(4), Duration::from_micros(50));
@@ -62,16 +62,16 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// The pace after a hundred commits at these prices, each of the cost that the pace allows or of next to
+    /// What is known after a hundred commits at these prices, each of the cost that is allowed or of next to
     /// nothing, in turn.
-    fn learned(empty: Duration, unit: Duration) -> Pace {
-        let mut pace = Pace::new(ms(190));
+    fn learned(empty: Duration, unit: Duration) -> CommitCosts {
+        let mut costs = CommitCosts::new(ms(190));
         for _ in 0..50 {
-            let cost = pace.cost();
-            pace.took(cost, empty + unit * cost as u32);
-            pace.took(1, empty + unit);
+            let cost = costs.cost();
+            costs.took(cost, empty + unit * cost as u32);
+            costs.took(1, empty + unit);
         }
-        pace
+        costs
     }
 
     #[test]
@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn commits_that_wait_for_a_busy_machine_do_not_make_the_next_ones_larger() {
-        let mut pace = learned(ms(4), Duration::from_micros(100));
-        let before = pace.cost();
+        let mut costs = learned(ms(4), Duration::from_micros(100));
+        let before = costs.cost();
         for _ in 0..50 {
-            pace.took(1, ms(30));
-            pace.took(pace.cost(), ms(45));
+            costs.took(1, ms(30));
+            costs.took(costs.cost(), ms(45));
         }
-        assert!(pace.cost() <= before * 2, "{before} {}", pace.cost());
+        assert!(costs.cost() <= before * 2, "{before} {}", costs.cost());
     }
 }
