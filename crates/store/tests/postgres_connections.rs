@@ -465,7 +465,9 @@ async fn settings_that_weaken_promises_are_refused_after_a_reconnection() {
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lockhouse'";
     let role = async |change: &str| {
         let admin = server.connect().await;
-        admin.batch_execute(&format!("ALTER ROLE postgres {change}; {end}")).await.unwrap();
+        // Apart, so that a connection that is made again at once has the change.
+        admin.batch_execute(&format!("ALTER ROLE postgres {change}")).await.unwrap();
+        admin.batch_execute(end).await.unwrap();
     };
     role("SET default_transaction_isolation = 'serializable'").await;
     until_refused(&store, "default_transaction_isolation is 'serializable'").await;

@@ -111,27 +111,37 @@ impl HistoryKeeper {
         let rows = i64::from(self.bounds.rows);
         let oldest = self.bounds.oldest(SystemTime::now()).map(wall);
         let params: [Param<'_>; 3] = [(&lock_ms, Type::INT4), (&rows, Type::INT8), (&oldest, Type::INT8)];
+        let oldest_holder = self.look_for_holder().await;
+        self.state.lock().oldest_holder = oldest_holder;
         let fault = loop {
             let gone = match self.ask(&self.sql, &params).await {
                 Ok(rows) => rows.and_then(|rows| rows.first()?.try_get::<_, i64>(0).ok()).unwrap_or(0),
-                Err(Trouble::Undone(why)) => break Some(why.to_string()),
-                Err(Trouble::Unknown(why)) => break Some(why.into()),
-                Err(Trouble::Damaged(fatal) | Trouble::Fatal(fatal)) => break Some(fatal.to_string()),
+                Err(Trouble::Undone(why)) => break why.to_string(),
+                Err(Trouble::Unknown(why)) => break why.into(),
+                Err(Trouble::Damaged(fatal) | Trouble::Fatal(fatal)) => break fatal.to_string(),
             };
-            if gone < PRUNED_AT_ONCE {
-                break None;
+            if gone < PRUNED_AT_ONCE && self.has_pruned() {
+                return;
             }
         };
-        let oldest_holder = self.look_for_holder().await;
         let mut state = self.state.lock();
-        (state.is_pruning, state.oldest_holder) = (false, oldest_holder);
-        if let Some(why) = fault {
-            state.faults.note(format!("it is not pruned: {why}"));
-        }
+        state.is_pruning = false;
+        state.faults.note(format!("it is not pruned: {fault}"));
     }
 }
 
 impl HistoryKeeper {
+    /// Ends the pruning, unless so much was written meanwhile that another one is due: there may be no later
+    /// commit to begin it.
+    fn has_pruned(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_pruning = state.writes >= PRUNED_AFTER;
+        if state.is_pruning {
+            state.writes = 0;
+        }
+        !state.is_pruning
+    }
+
     /// What makes commits slower and slower, as the versions of rows that they leave cannot be removed.
     async fn look_for_holder(&self) -> Option<(Box<str>, i64)> {
         let rows = self.ask(HOLDERS, &[]).await.ok()??;
