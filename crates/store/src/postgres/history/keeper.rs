@@ -109,11 +109,12 @@ impl HistoryKeeper {
         // An hour at most, as the options are checked.
         let lock_ms = (self.limit.as_millis() / 2).max(1) as i32;
         let rows = i64::from(self.bounds.rows);
-        let oldest = self.bounds.oldest(SystemTime::now()).map(wall);
-        let params: [Param<'_>; 3] = [(&lock_ms, Type::INT4), (&rows, Type::INT8), (&oldest, Type::INT8)];
-        let oldest_holder = self.look_for_holder().await;
-        self.state.lock().oldest_holder = oldest_holder;
         let fault = loop {
+            // Under load it goes on for long.
+            let oldest = self.bounds.oldest(SystemTime::now()).map(wall);
+            let params: [Param<'_>; 3] = [(&lock_ms, Type::INT4), (&rows, Type::INT8), (&oldest, Type::INT8)];
+            let oldest_holder = self.look_for_holder().await;
+            self.state.lock().oldest_holder = oldest_holder;
             let gone = match self.ask(&self.sql, &params).await {
                 Ok(rows) => rows.and_then(|rows| rows.first()?.try_get::<_, i64>(0).ok()).unwrap_or(0),
                 Err(Trouble::Undone(why)) => break why.to_string(),
@@ -128,9 +129,7 @@ impl HistoryKeeper {
         state.is_pruning = false;
         state.faults.note(format!("it is not pruned: {fault}"));
     }
-}
 
-impl HistoryKeeper {
     /// Ends the pruning, unless so much was written meanwhile that another one is due: there may be no later
     /// commit to begin it.
     fn has_pruned(&self) -> bool {
