@@ -339,9 +339,9 @@ fn matrix(run: &Run<'_>) -> Result<Vec<TestRun>> {
 }
 
 fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    let args = ["--schedules", "6000", "--seed", "1"];
+    let args = ["--schedules", "3000", "--seed", "1"];
     let mut tests = proof(run, "sim", "clients_get_true_answers_whatever_fails", &args)?;
-    let args = ["--fleet", "--schedules", "4000", "--seed", "1"];
+    let args = ["--fleet", "--schedules", "2000", "--seed", "1"];
     tests.extend(proof(run, "sim", "no_two_clients_of_a_fleet_believe_in_one_lock_whatever_fails", &args)?);
     Ok(tests)
 }

@@ -186,8 +186,9 @@ impl Stage {
                 displaced.life.run(step);
             }
             self.journal.advance(step);
-            let Self { web_clients, life, random, .. } = self;
+            let Self { web_clients, claim_clients, life, random, .. } = self;
             web_clients.iter_mut().for_each(|web_client| web_client.time_has_passed(life, random));
+            claim_clients.iter_mut().for_each(|claim_client| claim_client.time_has_passed(life));
         }
     }
 

@@ -59,6 +59,7 @@ pub(crate) const EXPECTED: &[&str] = &[
     "claim: nothing to unassign",
     "claim: released",
     "claim: renewed",
+    "claim: renewed at the last moment",
     "claim: told again",
     "claim: unassigned",
     "clean stop",

@@ -23,6 +23,8 @@ pub(crate) struct ClaimClient {
     keys: u64,
     last_key: Option<Keyed>,
     asked: Option<Started<Option<Known>>>,
+    /// The token of the latest claim that was renewed shortly before its end.
+    renewed: u64,
 }
 
 /// A claim that may be asked for again.
@@ -40,12 +42,17 @@ struct Known {
     name: usize,
     secret: Secret,
     token: u64,
+    /// It is certain until then, however clocks differ.
+    certain_until_ms: u64,
 }
+
+/// How long before the end of a claim its client renews it at the earliest.
+const LAST_MOMENT_MS: u64 = 15;
 
 impl ClaimClient {
     pub(crate) fn new(number: usize, place: Place) -> Self {
         let (claims, name) = (Vec::new(), format!("buyer-{number}").into());
-        Self { name, place, claims, keys: 0, last_key: None, asked: None }
+        Self { name, place, claims, keys: 0, last_key: None, asked: None, renewed: 0 }
     }
 
     /// Asks for something, or gives up what was asked.
@@ -76,6 +83,19 @@ impl ClaimClient {
             }
             (_, Some(known)) => life.start(wrong_token(caller, known)),
         });
+    }
+
+    /// Renews the latest claim, once and shortly before its end: a claim that ends early is noticed.
+    pub(crate) fn time_has_passed(&mut self, life: &ServerLife) {
+        let now_ms = life.server.journal.now_ms();
+        let is_ending = |known: &&Known| (now_ms..now_ms + LAST_MOMENT_MS).contains(&known.certain_until_ms);
+        let Some(known) = self.claims.last().filter(is_ending) else { return };
+        if self.asked.is_some() || self.renewed == known.token {
+            return;
+        }
+        life.server.journal.count("claim: renewed at the last moment");
+        self.renewed = known.token;
+        self.asked = Some(life.start(renew(self.caller(&life.server), known.clone())));
     }
 
     /// Takes note of an answer.
@@ -196,6 +216,7 @@ impl Caller {
 async fn claim(caller: Caller, wanted: Keyed, again: bool) -> Option<Known> {
     let Keyed { name, ttl_ms, key } = wanted;
     let claimant = caller.client.to_string();
+    let certain_until_ms = caller.server.journal.now_ms() + ttl_ms * 9 / 10;
     let op =
         caller.ask(Invocation::Claim { name: NAMES[name].to_owned(), claimant: claimant.clone(), ttl_ms });
     let mut new = caller.claims().claim(NAMES[name], claimant, Duration::from_millis(ttl_ms));
@@ -214,7 +235,13 @@ async fn claim(caller: Caller, wanted: Keyed, again: bool) -> Option<Known> {
             let (token, claim) = (token.get(), Some(id.clone()));
             let gain = Gain { token: Some(token), again, claim, ..Gain::default() };
             // A client that has given up does not get the answer.
-            caller.server.journal.ok(op, true, gain).then_some(Known { id, name, secret, token })
+            caller.server.journal.ok(op, true, gain).then_some(Known {
+                id,
+                name,
+                secret,
+                token,
+                certain_until_ms,
+            })
         }
         Err(error) => {
             caller.not_claimed(op, &error);
