@@ -9,16 +9,13 @@
 //!              history ──▶ judge
 //! ```
 
-mod clocks;
 mod databases;
-mod failover;
 mod faults;
 mod network;
 mod nodes;
 mod places;
 mod probe;
 mod storm;
-mod tables;
 pub(crate) mod worker;
 
 use std::io::Read;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use lockhouse_server::auth::NewKey;
 use rustix::process::Signal;
 
-use super::clocks;
+use super::faults::clocks;
 use super::network::{NODES, address, within};
 use super::places::SLOTS;
 use super::{FOLDER, LEASE, SLOT_LEASE};

@@ -12,9 +12,9 @@ use proofs::history::record::What;
 use random::Random;
 use tokio::runtime::Runtime;
 
-use super::clocks::{self, Clocks};
 use super::databases::Databases;
 use super::faults::Kind;
+use super::faults::clocks::{self, Clocks};
 use super::network::{WORKERS, within};
 use super::nodes::{Nodes, key_file, urls};
 use super::probe::Probes;

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use proofs::history::record::What;
 
-use super::faults::Fault;
-use super::network::{Cut, NODES, WORKERS};
-use super::storm::Storm;
-use super::{FOLDER, LEASE, SLOT_LEASE};
+use super::Fault;
+use crate::chaos::network::{Cut, NODES, WORKERS};
+use crate::chaos::storm::Storm;
+use crate::chaos::{FOLDER, LEASE, SLOT_LEASE};
 use crate::crash::recorder::now;
 
 /// The variable that names the file.
-pub(super) const VARIABLE: &str = "LAB_CLOCKS";
+pub(in crate::chaos) const VARIABLE: &str = "LAB_CLOCKS";
 
 /// The most that a wall clock is set forward or back.
 const MOST_WALL_MS: usize = 3_600_000;
@@ -29,7 +29,7 @@ const MOST_LEAP: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How wrong the clocks of each host are.
-pub(super) struct Clocks(BTreeMap<&'static str, Shift>);
+pub(in crate::chaos) struct Clocks(BTreeMap<&'static str, Shift>);
 
 #[derive(Clone, Copy, Default)]
 struct Shift {
@@ -38,13 +38,13 @@ struct Shift {
 }
 
 /// The file with the clocks of that host.
-pub(super) fn file(host: &str) -> PathBuf {
+pub(in crate::chaos) fn file(host: &str) -> PathBuf {
     PathBuf::from(FOLDER).join(format!("clocks-{host}"))
 }
 
 impl Clocks {
     /// No clock is wrong.
-    pub(super) fn right() -> Result<Self> {
+    pub(in crate::chaos) fn right() -> Result<Self> {
         let clocks = Self(NODES.iter().chain(&WORKERS).map(|host| (*host, Shift::default())).collect());
         clocks.0.iter().try_for_each(|(host, shift)| shift.write(host))?;
         Ok(clocks)
@@ -66,7 +66,7 @@ impl Shift {
 
 impl Storm {
     /// While holders are cut off, or a node is dead, wall clocks are set wrong, and the other clocks leap.
-    pub(super) fn wrong_clocks(&mut self) -> Result<Fault> {
+    pub(in crate::chaos) fn wrong_clocks(&mut self) -> Result<Fault> {
         for host in NODES.into_iter().chain(WORKERS) {
             let wall_ms = self.random.below(2 * MOST_WALL_MS + 1) as i64 - MOST_WALL_MS as i64;
             self.shift(host, |shift| shift.wall_ms = wall_ms)?;

@@ -6,10 +6,10 @@ use anyhow::{Result, ensure};
 use lockhouse::store::PostgresLook;
 use tokio::time::sleep;
 
-use super::SLOT_LEASE;
-use super::faults::Fault;
-use super::network::NODES;
-use super::storm::Storm;
+use super::Fault;
+use crate::chaos::SLOT_LEASE;
+use crate::chaos::network::NODES;
+use crate::chaos::storm::Storm;
 
 /// The index that each entry of the history goes into.
 const INDEX: &str = "history_at_idx";
@@ -26,7 +26,7 @@ const SCAN: &str = "SET enable_seqscan = off; SELECT count(*) FROM lockhouse.his
 impl Storm {
     /// A transaction of another program locks the tables that every commit needs. Each node has as few
     /// statements waiting as it has connections, however long that lasts.
-    pub(super) fn lock_tables(&mut self) -> Result<Fault> {
+    pub(in crate::chaos) fn lock_tables(&mut self) -> Result<Fault> {
         let length = self.between(SLOT_LEASE / 2, 4 * SLOT_LEASE);
         let primary = self.databases.primary()?;
         let most = self.runtime.block_on(async {
@@ -45,7 +45,7 @@ impl Storm {
     }
 
     /// A page of the history cannot be read. All goes on beside it, before the index is made anew.
-    pub(super) fn damage_page(&mut self) -> Result<Fault> {
+    pub(in crate::chaos) fn damage_page(&mut self) -> Result<Fault> {
         let primary = self.databases.primary()?;
         let path: String = self.runtime.block_on(async {
             let client = primary.connect().await;

@@ -1,5 +1,9 @@
 //! The kinds of faults.
 
+pub(super) mod clocks;
+mod failover;
+mod tables;
+
 use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};

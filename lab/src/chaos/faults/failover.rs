@@ -11,10 +11,10 @@ use anyhow::{Result, bail, ensure};
 use proofs::history::record::What;
 use tokio::time::sleep;
 
-use super::SLOT_LEASE;
-use super::faults::Fault;
-use super::network::{Cut, DATABASES, NODES};
-use super::storm::Storm;
+use super::Fault;
+use crate::chaos::SLOT_LEASE;
+use crate::chaos::network::{Cut, DATABASES, NODES};
+use crate::chaos::storm::Storm;
 use crate::cluster::postgres::Server;
 use crate::crash::recorder::now;
 
@@ -31,7 +31,7 @@ struct Kept {
 }
 
 impl Storm {
-    pub(super) fn fail_over(&mut self) -> Result<Fault> {
+    pub(in crate::chaos) fn fail_over(&mut self) -> Result<Fault> {
         let former = self.databases.primary;
         let [primary, standby] = [DATABASES[former], DATABASES[1 - former]];
         let link = [Cut::OneWay(primary, standby), Cut::OneWay(standby, primary)];
