@@ -40,7 +40,7 @@ pub(super) struct Storm {
     pub(super) random: Random,
     pub(super) clocks: Clocks,
     pub(super) probes: Probes,
-    key: String,
+    pub(super) key: String,
     kinds: Vec<Kind>,
     seconds: u64,
     /// The database of the fence, which never fails.

@@ -2,6 +2,8 @@
 
 pub(super) mod clocks;
 mod failover;
+mod noise;
+mod pauses;
 mod tables;
 
 use std::fmt;
@@ -37,10 +39,14 @@ pub(super) enum Kind {
     Locks,
     /// A page of the database cannot be read
     Pages,
+    /// Nodes are stopped for less than their slot lease
+    Pauses,
+    /// Callers with large calls load one node
+    Noise,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Kill,
         Self::Partition,
         Self::Restart,
@@ -49,6 +55,8 @@ impl Kind {
         Self::Disk,
         Self::Locks,
         Self::Pages,
+        Self::Pauses,
+        Self::Noise,
     ];
 }
 
@@ -75,6 +83,8 @@ impl fmt::Display for Kind {
             Self::Disk => "disk",
             Self::Locks => "locks",
             Self::Pages => "pages",
+            Self::Pauses => "pauses",
+            Self::Noise => "noise",
         })
     }
 }
@@ -104,6 +114,8 @@ impl Storm {
             Kind::Disk => self.full_disk(),
             Kind::Locks => self.lock_tables(),
             Kind::Pages => self.damage_page(),
+            Kind::Pauses => self.pause_shortly(),
+            Kind::Noise => self.be_noisy(),
         }
     }
 
