@@ -15,6 +15,7 @@ mod network;
 mod nodes;
 mod places;
 mod probe;
+mod runs;
 mod storm;
 pub(crate) mod worker;
 
@@ -32,6 +33,7 @@ use xtask::workspace::{setup, shell, tree};
 use crate::crash::tally::Counts;
 use crate::{Verdict, serving};
 use faults::Kind;
+use runs::ExitCodes;
 use storm::{Hits, Storm};
 
 /// Let parts of a fleet fail while clients work, and judge what they wrote down
@@ -39,7 +41,7 @@ use storm::{Hits, Storm};
 /// Three nodes over a PostgreSQL with an asynchronous standby, in network namespaces, and 20 clients of all
 /// three disciplines in four processes, some of whose web locks guard a table that checks fencing tokens. The
 /// faults come one after the other. After each of them every slot has to grant again, and all disciplines
-/// have to get on. Every client writes down what it asks and what it is told (docs/histories.md), and that
+/// have to get on. Beside them "lockhouse run" runs short commands, and its exit codes are judged. Every client writes down what it asks and what it is told (docs/histories.md), and that
 /// file is judged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -153,12 +155,17 @@ pub(crate) fn run_apart(args: &Args) -> Verdict {
     std::fs::create_dir_all(FOLDER)?;
     network::make()?;
     let started = Instant::now();
-    let (hits, counts) = Storm::new(args, server, folder)?.run()?;
+    let (hits, counts, codes) = Storm::new(args, server, folder)?.run()?;
     let judgement = history::judge_file(&history_in(folder))?;
-    report(args, &judgement, &hits, &counts, started.elapsed().as_secs_f64())
+    report(args, &judgement, (&hits, &counts, &codes), started.elapsed().as_secs_f64())
 }
 
-fn report(args: &Args, judgement: &Findings, hits: &Hits, counts: &Counts, seconds: f64) -> Verdict {
+fn report(
+    args: &Args,
+    judgement: &Findings,
+    (hits, counts, codes): (&Hits, &Counts, &ExitCodes),
+    seconds: f64,
+) -> Verdict {
     judgement.show();
     let operations = counts.operations();
     if let Some(path) = &args.json {
@@ -169,9 +176,11 @@ fn report(args: &Args, judgement: &Findings, hits: &Hits, counts: &Counts, secon
         json["seconds"] = seconds.round().into();
         json["hits"] = serde_json::to_value(hits)?;
         json["counts"] = serde_json::to_value(counts)?;
+        json["exitCodes"] = serde_json::to_value(codes)?;
         evidence::write(path, json)?;
     }
     println!("{} events in {seconds:.0} s; {}", judgement.events, summary(counts));
+    println!("{}", runs::summary(codes));
     if judgement.breaches.is_empty() {
         enough(counts)?;
     }

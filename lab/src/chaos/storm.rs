@@ -18,6 +18,7 @@ use super::faults::clocks::{self, Clocks};
 use super::network::{WORKERS, within};
 use super::nodes::{Nodes, key_file, urls};
 use super::probe::Probes;
+use super::runs::{ExitCodes, Runs};
 use super::worker::CLIENTS;
 use super::{Args, history_in};
 use crate::cluster::postgres;
@@ -40,6 +41,7 @@ pub(super) struct Storm {
     pub(super) random: Random,
     pub(super) clocks: Clocks,
     pub(super) probes: Probes,
+    runs: Runs,
     pub(super) key: String,
     kinds: Vec<Kind>,
     seconds: u64,
@@ -68,6 +70,7 @@ impl Storm {
         let starting = starting(guarded.folder());
         let fleet = Workers::start(starting, args.seed, WORKERS.len(), journal.clone())?;
         let probes = Probes::new(key.clone(), journal.clone());
+        let runs = Runs::begin(server, args.seed);
         let mut random = Random::new(args.seed);
         let mut kinds = match &args.some {
             Some(text) => Kind::some(text),
@@ -87,6 +90,7 @@ impl Storm {
             random,
             clocks,
             probes,
+            runs,
             key,
             kinds,
             seconds,
@@ -94,7 +98,7 @@ impl Storm {
         })
     }
 
-    pub(super) fn run(mut self) -> Result<(Hits, Counts)> {
+    pub(super) fn run(mut self) -> Result<(Hits, Counts, ExitCodes)> {
         let begun = Instant::now();
         let mut hits = Hits::new();
         self.goes_on(begun)?;
@@ -136,14 +140,16 @@ impl Storm {
                 if has_hit { "" } else { ", does not count" },
             );
         }
-        let counts = self.finish()?;
-        Ok((hits, counts))
+        let (counts, codes) = self.finish()?;
+        Ok((hits, counts, codes))
     }
 
     /// Waits until every slot grants again, and all disciplines get on; how long that took, in seconds.
     pub(super) fn goes_on(&mut self, since: Instant) -> Result<f64> {
         self.nodes.check()?;
+        self.runs.check()?;
         self.runtime.block_on(self.probes.all_grant())?;
+        self.runs.is_quiet(true);
         let took = since.elapsed().as_secs_f64();
         let before = self.counts();
         let begun = Instant::now();
@@ -153,6 +159,7 @@ impl Storm {
             let grants = ["request", "lock", "claim"].map(more);
             let hand_offs = now.hand_offs - before.hand_offs;
             if grants.iter().all(|count| *count >= GRANTS) && hand_offs >= HAND_OFFS {
+                self.runs.is_quiet(false);
                 return Ok(took);
             }
             ensure!(
@@ -171,7 +178,8 @@ impl Storm {
     }
 
     /// Ends the clients and reads what the fleet still knows.
-    fn finish(mut self) -> Result<Counts> {
+    fn finish(mut self) -> Result<(Counts, ExitCodes)> {
+        let codes = self.runs.end()?;
         self.fleet.end()?;
         let counts = self.counts();
         let http = HttpCaller::new(&urls(), Some(&self.key))?;
@@ -184,7 +192,7 @@ impl Storm {
             self.journal.write_now(What::Readout { bucket: bucket.clone(), began, found });
         }
         self.journal.close()?;
-        Ok(counts)
+        Ok((counts, codes))
     }
 
     pub(super) fn between(&mut self, from: Duration, to: Duration) -> Duration {
