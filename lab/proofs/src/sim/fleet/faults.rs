@@ -10,6 +10,9 @@ use super::world::{End, World};
 /// About two each second, where nothing is quiet.
 const FAULTS_PER_THOUSAND_STEPS: usize = 20;
 
+/// Of faults that leave most as it is.
+const PARTIAL_PERCENT: usize = 8;
+
 impl World {
     /// Perhaps something fails.
     pub(super) fn something_fails(&mut self) {
@@ -24,7 +27,9 @@ impl World {
             self.quiet_until_ms = self.now_ms + ms;
         }
         let nth = self.random.below(self.places.len());
+        let is_partial = self.random.percent(PARTIAL_PERCENT);
         let what = match self.random.below(if is_long { 40 } else { 100 }) {
+            _ if is_partial => self.fails_in_part(nth, ms),
             0..10 => self.pause(nth, ms),
             10..25 => self.cut(nth, &Traffic::ALL, ms),
             25..37 => self.fail_over(nth, ms),

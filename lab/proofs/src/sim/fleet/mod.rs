@@ -20,6 +20,7 @@ mod faults;
 mod judge;
 pub(crate) mod model;
 pub(crate) mod node_process;
+mod partial;
 mod process;
 mod session;
 mod wire;
@@ -30,6 +31,7 @@ pub(super) use self::world::{LEAST_COMMANDS, LEAST_FAULTS, play};
 
 /// The classes of events that have to occur in a run.
 pub(super) const EXPECTED: &[&str] = &[
+    "a calm pause moved no slot",
     "assigned",
     "claimed",
     "client stands still",
@@ -52,6 +54,9 @@ pub(super) const EXPECTED: &[&str] = &[
     "node is deleted by hand",
     "node leaves",
     "nodes declared dead",
+    "noise of one slot",
+    "page is damaged",
+    "pause below the slot lease",
     "process is killed",
     "process stands still",
     "reclaimed",
@@ -59,6 +64,8 @@ pub(super) const EXPECTED: &[&str] = &[
     "resumed",
     "sessions past their deadline",
     "slot is given back",
+    "slots that are damaged",
     "standby goes away",
+    "tables are locked",
     "two servers",
 ];

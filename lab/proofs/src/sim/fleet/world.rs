@@ -234,6 +234,9 @@ impl World {
             if let Some(process) = &mut place.process {
                 process.run(self.now_ms);
                 for event in process.take_events() {
+                    if event.starts_with("Unservable") {
+                        self.judge.count("slots that are damaged");
+                    }
                     self.judge.note(|| format!("node-{nth}: {event}"));
                 }
                 if let Some(why) = process.failure() {
@@ -286,7 +289,7 @@ impl World {
     }
 
     /// The process that has that bucket, as any node says that runs.
-    fn find(&mut self, key: &BucketKey) -> Option<usize> {
+    pub(super) fn find(&mut self, key: &BucketKey) -> Option<usize> {
         let gateway = self.random.below(self.places.len());
         let process = self.places[gateway].process.as_ref()?;
         if self.now_ms < process.paused_until_ms {
@@ -365,6 +368,7 @@ impl World {
                 break;
             }
         }
+        self.pause_in_calm()?;
         let (judge, database) = (&mut self.judge, &self.database);
         database.look(|tables| judge.check_durable(tables));
         Ok(())

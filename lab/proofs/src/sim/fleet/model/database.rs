@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockhouse_store::NodeId;
+use lockhouse_store::{NodeId, Slot};
 use parking_lot::Mutex;
 use random::Random;
 use tokio::sync::oneshot;
@@ -70,6 +70,10 @@ struct State {
     cut: BTreeMap<Lane, u64>,
     /// No server takes a statement until then.
     away_until_ms: u64,
+    /// Another program has locked the tables that this traffic needs, until then.
+    locked: BTreeMap<Traffic, u64>,
+    /// A page of the rows of a slot cannot be read until then.
+    damaged: BTreeMap<Slot, u64>,
     is_calm: bool,
     /// Every message to and from it takes a millisecond, and no standby follows.
     is_steady: bool,
@@ -154,6 +158,8 @@ impl Database {
             stay: BTreeMap::new(),
             cut: BTreeMap::new(),
             away_until_ms: 0,
+            locked: BTreeMap::new(),
+            damaged: BTreeMap::new(),
             is_calm: false,
             is_steady: false,
             calls: Vec::new(),
@@ -221,6 +227,23 @@ impl Database {
         state.away_until_ms = state.now_ms + ms;
     }
 
+    /// Statements of that traffic, of all nodes, wait for so long, and are carried out then.
+    pub(crate) fn lock_tables(&self, which: &[Traffic], ms: u64) {
+        let mut state = self.0.lock();
+        let until = state.now_ms + ms;
+        if which.contains(&Traffic::Looks) && !state.is_locked(Traffic::Looks) {
+            state.outages.count += 1;
+        }
+        state.locked.extend(which.iter().map(|traffic| (*traffic, until)));
+    }
+
+    /// What is kept of the slot can neither be read nor be written for so long.
+    pub(crate) fn damage(&self, slot: Slot, ms: u64) {
+        let mut state = self.0.lock();
+        let until = state.now_ms + ms;
+        state.damaged.insert(slot, until);
+    }
+
     /// Nothing passes over these connections of a process for so long.
     pub(crate) fn cut(&self, process: usize, which: &[Traffic], ms: u64) {
         let mut state = self.0.lock();
@@ -247,6 +270,9 @@ impl Database {
         server.standby_away_until_ms = u64::MAX;
         state.stay = stay.iter().map(|lane| (*lane, old)).collect();
         state.servers.push(Server::new(tables, timeline));
+        // Locks end with their server, and its pages are its own.
+        state.locked.clear();
+        state.damaged.clear();
     }
 
     /// Whether a server of before the last failover still takes statements.
@@ -281,6 +307,8 @@ impl Database {
         let mut state = self.0.lock();
         (state.is_calm, state.away_until_ms) = (true, 0);
         state.cut.clear();
+        state.locked.clear();
+        state.damaged.clear();
         state.last().standby_away_until_ms = 0;
     }
 
@@ -294,6 +322,10 @@ impl State {
     fn last(&mut self) -> &mut Server {
         let last = self.servers.len() - 1;
         &mut self.servers[last]
+    }
+
+    fn is_locked(&self, traffic: Traffic) -> bool {
+        self.locked.get(&traffic).is_some_and(|until| self.now_ms < *until)
     }
 
     fn send(&mut self, lane: Lane, run: Box<dyn FnOnce(&mut Statement<'_>) -> Reply + Send>) {
@@ -324,6 +356,9 @@ impl State {
         if now_ms < self.away_until_ms {
             self.outages.ms += passed_ms;
         } else {
+            // As if it were away: no node sees the others.
+            self.outages.ms += if self.is_locked(Traffic::Looks) { passed_ms } else { 0 };
+            self.damaged.retain(|_, until| now_ms < *until);
             self.take_calls();
         }
         let (standby, random) = (self.standby, &mut self.random);
@@ -352,11 +387,13 @@ impl State {
     /// Carries out the calls that have arrived, in the order in which they have.
     fn take_calls(&mut self) {
         let now_ms = self.now_ms;
-        let is_cut =
-            |cut: &BTreeMap<Lane, u64>, lane: Lane| cut.get(&lane).is_some_and(|until| now_ms < *until);
-        let Self { calls, cut, .. } = self;
-        let mut due: Vec<Call> =
-            calls.extract_if(.., |call| call.due_ms <= now_ms && !is_cut(cut, call.lane)).collect();
+        let Self { calls, cut, locked, .. } = self;
+        let lasts = |until: Option<&u64>| until.is_some_and(|until| now_ms < *until);
+        let is_due = |call: &mut Call| {
+            let is_held = lasts(cut.get(&call.lane)) || lasts(locked.get(&call.lane.traffic));
+            call.due_ms <= now_ms && !is_held
+        };
+        let mut due: Vec<Call> = calls.extract_if(.., is_due).collect();
         due.sort_by_key(|call| call.due_ms);
         for call in due {
             if self.servers[call.server].is_alive {
@@ -375,6 +412,7 @@ impl State {
             now,
             random: &mut self.random,
             plant: self.plant,
+            damaged: &self.damaged,
             kind: None,
             has_written: false,
             has_drawn: false,

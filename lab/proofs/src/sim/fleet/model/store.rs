@@ -12,7 +12,7 @@ use lockhouse_store::{
 use parking_lot::Mutex;
 
 use super::database::{Database, Lane, Traffic};
-use super::tables::{Committed, Demoted, KnownCommits, KnownSlot, TakeAnswer};
+use super::tables::{Committed, Demoted, KnownCommits, KnownSlot, LoadAnswer, TakeAnswer, pages_damaged};
 
 /// The fleet, as one process has it.
 #[derive(Debug)]
@@ -138,7 +138,11 @@ impl ModelStore {
         let epoch = opened.epoch;
         self.known.lock().took(generation, slot, epoch, writer);
         let loaded = database.ask(lane, *limit, move |statement| statement.load(slot, epoch, writer)).await;
-        loaded.flatten().ok_or_else(away)?.into_iter().for_each(visit);
+        match loaded.ok_or_else(away)? {
+            LoadAnswer::Rows(rows) => rows.into_iter().for_each(visit),
+            LoadAnswer::Gone => return Err(away().into()),
+            LoadAnswer::Damaged => return Err(TakeError::Fatal(pages_damaged())),
+        }
         Ok(*opened)
     }
 }

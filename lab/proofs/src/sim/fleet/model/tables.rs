@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, HeldList, HighestNumbers, NewNode, NodeId, NodeRow, Opened, RecoveredRow,
-    SecretKey, Slot, SlotRow, StoredSlot, Write, WriterId, token_floor,
+    CommitBatch, CommitOutcome, Fatal, HeldList, HighestNumbers, NewNode, NodeId, NodeRow, Opened,
+    RecoveredRow, SecretKey, Slot, SlotRow, StoredSlot, Write, WriterId, token_floor,
 };
 use random::Random;
 
@@ -63,6 +63,8 @@ pub(crate) struct Statement<'a> {
     pub(crate) now: SystemTime,
     pub(crate) random: &'a mut Random,
     pub(crate) plant: Option<Plant>,
+    /// The slots of which a page cannot be read.
+    pub(crate) damaged: &'a BTreeMap<Slot, u64>,
     pub(crate) kind: Option<StatementKind>,
     /// Whether it has written something, so that its commit waits for a synchronous standby.
     pub(crate) has_written: bool,
@@ -113,6 +115,21 @@ pub(crate) enum TakeAnswer {
     Outrun,
 }
 
+/// The answer to a load.
+#[derive(Clone, Debug)]
+pub(crate) enum LoadAnswer {
+    Rows(Vec<RecoveredRow>),
+    /// The slot is not in that life any more.
+    Gone,
+    /// A page cannot be read.
+    Damaged,
+}
+
+/// Why what is kept of a slot cannot be read.
+pub(crate) fn pages_damaged() -> Fatal {
+    Fatal::PagesDamaged { place: "the model database".into(), why: "by the seed".into() }
+}
+
 /// The key of the store.
 const KEY: [u8; 32] = [7; 32];
 
@@ -152,6 +169,11 @@ impl Tables {
     pub(crate) fn owner(&self, slot: Slot) -> Option<Box<str>> {
         let owner = self.slots[usize::from(slot.get())].owner?;
         self.nodes.iter().find(|row| row.id == owner).map(|row| row.label.clone())
+    }
+
+    /// The epoch of the slot, which grows with each move.
+    pub(crate) fn epoch(&self, slot: Slot) -> u64 {
+        self.slots[usize::from(slot.get())].epoch
     }
 
     fn lives(&self, node: NodeId) -> bool {
@@ -339,16 +361,19 @@ impl Statement<'_> {
         Ok(TakeAnswer::Done(Box::new(opened), generation))
     }
 
-    /// The rows of a slot; none if it is not in that life any more.
-    pub(crate) fn load(&mut self, slot: Slot, epoch: u64, writer: WriterId) -> Option<Vec<RecoveredRow>> {
+    /// The rows of a slot in that life.
+    pub(crate) fn load(&mut self, slot: Slot, epoch: u64, writer: WriterId) -> LoadAnswer {
         self.kind = Some(StatementKind::Load);
         let row = &self.tables.slots[usize::from(slot.get())];
         if (row.epoch, row.writer) != (epoch, writer.0) {
-            return None;
+            return LoadAnswer::Gone;
+        }
+        if self.damaged.contains_key(&slot) {
+            return LoadAnswer::Damaged;
         }
         let mut rows = Vec::new();
         row.stored.visit(&mut |row| rows.push(row));
-        Some(rows)
+        LoadAnswer::Rows(rows)
     }
 
     pub(crate) fn commit(
@@ -387,6 +412,9 @@ impl Statement<'_> {
         }
         if batch.last_seq() <= row.last_seq {
             return CommitOutcome::Committed;
+        }
+        if self.damaged.contains_key(&batch.slot) {
+            return CommitOutcome::Damaged(pages_damaged());
         }
         let record = self.tables.slot(batch.slot);
         let outcome = record.stored.commit(batch);
