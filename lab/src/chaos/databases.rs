@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use super::FOLDER;
+use super::certificates::{self, DatabaseCertificates};
 use super::network::{self, ADDRESSES, DATABASES, within};
 use crate::cluster::postgres::Server;
 
@@ -16,6 +17,7 @@ pub(super) struct Databases {
     servers: [Option<Server>; 2],
     /// The place of the primary.
     pub(super) primary: usize,
+    pub(super) certificates: DatabaseCertificates,
 }
 
 /// The size of a page of PostgreSQL.
@@ -26,6 +28,7 @@ const DISK: &str = "size=600m,mode=755";
 
 impl Databases {
     pub(super) fn start() -> Result<Self> {
+        let certificates = DatabaseCertificates::new()?;
         for host in DATABASES {
             let folder = folder(host);
             create_dir_all(&folder)?;
@@ -35,7 +38,7 @@ impl Databases {
             let settings = settings(DATABASES[0], None);
             Ok(Server::start_in(&folder(DATABASES[0]), &as_strs(&settings), ADDRESSES))
         })?;
-        let mut databases = Self { servers: [Some(primary), None], primary: 0 };
+        let mut databases = Self { servers: [Some(primary), None], primary: 0, certificates };
         databases.add_standby()?;
         Ok(databases)
     }
@@ -43,7 +46,11 @@ impl Databases {
     /// The address for the nodes, with both servers.
     pub(super) fn store(&self) -> String {
         let hosts = DATABASES.map(network::address).join(",");
-        format!("postgres://postgres@{hosts}/postgres?sslmode=disable")
+        let authorities = certificates::authorities();
+        format!(
+            "postgres://postgres@{hosts}/postgres?sslmode=verify-full&sslrootcert={}",
+            authorities.display()
+        )
     }
 
     pub(super) fn primary(&mut self) -> Result<&mut Server> {
@@ -132,7 +139,11 @@ fn folder(host: &str) -> PathBuf {
 }
 
 fn settings(host: &str, primary: Option<&str>) -> Vec<String> {
+    let [certificate, key] = certificates::of_server(host);
     let mut settings = vec![
+        "ssl=on".to_owned(),
+        format!("ssl_cert_file={}", certificate.display()),
+        format!("ssl_key_file={}", key.display()),
         format!("listen_addresses={}", network::address(host)),
         "shared_buffers=32MB".to_owned(),
         "max_wal_size=64MB".to_owned(),

@@ -9,6 +9,7 @@
 //!              history ──▶ judge
 //! ```
 
+mod certificates;
 mod databases;
 mod faults;
 mod network;

@@ -38,22 +38,22 @@ pub(super) type ExitCodes = BTreeMap<&'static str, BTreeMap<i32, usize>>;
 
 /// The threads that run it.
 pub(super) struct Runs {
-    shared: Arc<Shared>,
+    shared: Arc<RunsShared>,
     threads: Vec<JoinHandle<Result<()>>>,
 }
 
-struct Shared {
+struct RunsShared {
     program: PathBuf,
     is_over: AtomicBool,
     /// Odd while all goes on and nothing fails.
     phase: AtomicUsize,
     /// By the number of the run.
-    ended: Mutex<BTreeMap<usize, Run>>,
+    ended: Mutex<BTreeMap<usize, EndedRun>>,
     last: AtomicUsize,
 }
 
 /// A run that has ended.
-struct Run {
+struct EndedRun {
     way: Way,
     name: usize,
     code: i32,
@@ -116,7 +116,7 @@ const LOST: i32 = 76;
 
 impl Runs {
     pub(super) fn begin(program: &Path, seed: u64) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RunsShared {
             program: program.to_owned(),
             is_over: AtomicBool::new(false),
             phase: AtomicUsize::new(0),
@@ -152,7 +152,7 @@ impl Runs {
         ended.iter().try_for_each(|(number, run)| run.check(*number))?;
         for name in 0..NAMES {
             let text = fs::read_to_string(file(name)).unwrap_or_default();
-            judge(&text, |number| ended.get(&number).is_some_and(Run::has_own_code))?;
+            judge(&text, |number| ended.get(&number).is_some_and(EndedRun::has_own_code))?;
         }
         let done = ended.values().filter(|run| run.has_own_code()).count();
         ensure!(done >= LEAST, "this run did too little to prove anything: {done} commands of lockhouse run");
@@ -184,7 +184,7 @@ fn file(name: usize) -> PathBuf {
     PathBuf::from(FOLDER).join(format!("runs-{name}"))
 }
 
-impl Shared {
+impl RunsShared {
     fn run_again_and_again(&self, mut random: Random) -> Result<()> {
         while !self.is_over.load(Ordering::SeqCst) {
             let number = self.last.fetch_add(1, Ordering::SeqCst);
@@ -195,7 +195,7 @@ impl Shared {
         Ok(())
     }
 
-    fn run(&self, number: usize, random: &mut Random) -> Result<Run> {
+    fn run(&self, number: usize, random: &mut Random) -> Result<EndedRun> {
         let (way, name) = (Way::ALL[random.below(4)], random.below(NAMES));
         let own = if random.percent(30) { OWN } else { 0 };
         // Some outlast the lease.
@@ -220,7 +220,7 @@ impl Shared {
         let Some(code) = output.status.code() else {
             bail!("lockhouse run ended by {}: {said}", output.status)
         };
-        Ok(Run { way, name, code, own, was_quiet, said })
+        Ok(EndedRun { way, name, code, own, was_quiet, said })
     }
 }
 
@@ -228,7 +228,7 @@ impl Shared {
 const SCRIPT: &str =
     r#"echo "begin $1 $LOCKHOUSE_FENCING_TOKEN" >> "$2"; sleep "$3"; echo "end $1" >> "$2"; exit "$4""#;
 
-impl Run {
+impl EndedRun {
     fn has_own_code(&self) -> bool {
         self.code == self.own
     }

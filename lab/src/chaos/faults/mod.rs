@@ -2,9 +2,11 @@
 
 pub(super) mod clocks;
 mod failover;
+mod large;
 mod noise;
 mod pauses;
 mod tables;
+mod tls;
 
 use std::fmt;
 use std::thread;
@@ -43,10 +45,14 @@ pub(super) enum Kind {
     Pauses,
     /// Callers with large calls load one node
     Noise,
+    /// The authority and the certificates of the database are renewed
+    Tls,
+    /// A node is killed while a slot has a large table
+    Large,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Kill,
         Self::Partition,
         Self::Restart,
@@ -57,6 +63,8 @@ impl Kind {
         Self::Pages,
         Self::Pauses,
         Self::Noise,
+        Self::Tls,
+        Self::Large,
     ];
 }
 
@@ -85,6 +93,8 @@ impl fmt::Display for Kind {
             Self::Pages => "pages",
             Self::Pauses => "pauses",
             Self::Noise => "noise",
+            Self::Tls => "tls",
+            Self::Large => "large",
         })
     }
 }
@@ -116,6 +126,8 @@ impl Storm {
             Kind::Pages => self.damage_page(),
             Kind::Pauses => self.pause_shortly(),
             Kind::Noise => self.be_noisy(),
+            Kind::Tls => self.renew_certificates(),
+            Kind::Large => self.kill_beside_a_large_slot(),
         }
     }
 
