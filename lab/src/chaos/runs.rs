@@ -157,7 +157,10 @@ impl Runs {
         let done = ended.values().filter(|run| run.has_own_code()).count();
         ensure!(done >= LEAST, "this run did too little to prove anything: {done} commands of lockhouse run");
         let mut codes = ExitCodes::new();
-        for run in ended.values() {
+        for (number, run) in &*ended {
+            if [UNREACHABLE, LOST].contains(&run.code) {
+                println!("run {number} ({}) exited with {}: {}", run.way.text(), run.code, run.said);
+            }
             // Those of all commands are counted as one.
             let code = if run.has_own_code() { 0 } else { run.code };
             *codes.entry(run.way.text()).or_default().entry(code).or_default() += 1;
