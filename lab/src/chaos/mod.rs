@@ -42,8 +42,8 @@ use storm::{Hits, Storm};
 /// Three nodes over a PostgreSQL with an asynchronous standby, in network namespaces, and 20 clients of all
 /// three disciplines in four processes, some of whose web locks guard a table that checks fencing tokens. The
 /// faults come one after the other. After each of them every slot has to grant again, and all disciplines
-/// have to get on. Beside them "lockhouse run" runs short commands, and its exit codes are judged. Every client writes down what it asks and what it is told (docs/histories.md), and that
-/// file is judged.
+/// have to get on. Beside them "lockhouse run" runs short commands, and its exit codes are judged. Every
+/// client writes down what it asks and what it is told (docs/histories.md), and that file is judged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
