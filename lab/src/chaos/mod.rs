@@ -4,7 +4,8 @@
 //! ```text
 //!   chaos ─unshare─▶ chaos-run ─SIGKILL, SIGSTOP─▶ nodes a, b, c ◀─ WebSocket, HTTP ─ workers w1 to w4
 //!                     │ ├──ip link, ip route────▶ networks        5 clients each ──▶ fence, in a
-//!                     │ └──SIGINT, SIGQUIT──────▶ db-1, db-2           │        database that never fails
+//!                     │ ├──SIGINT, SIGQUIT──────▶ db-1, db-2           │        database that never fails
+//!                     │ └──lockhouse run────────▶ nodes a, b, c        │
 //!                     └──────────────── one line per call, answer, loss ◀──┘
 //!              history ──▶ judge
 //! ```

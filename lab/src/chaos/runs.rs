@@ -4,7 +4,7 @@
 //! The commands write to a file when they begin and end. A `run` that exits with the code of its command held
 //! the lock until the command ended: no other command of the same name began meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -61,6 +61,7 @@ struct EndedRun {
     own: i32,
     was_quiet: bool,
     said: String,
+    is_checked: bool,
 }
 
 /// How long a run waits for what.
@@ -139,7 +140,18 @@ impl Runs {
 
     /// Whether all have ended as they may, so far.
     pub(super) fn check(&self) -> Result<()> {
-        self.shared.ended.lock().iter().try_for_each(|(number, run)| run.check(*number))
+        let mut ended = self.shared.ended.lock();
+        let written: Vec<String> =
+            (0..NAMES).map(|name| fs::read_to_string(file(name)).unwrap_or_default()).collect();
+        let lines: BTreeSet<(usize, &str)> = (0..)
+            .zip(&written)
+            .flat_map(|(name, text)| text.lines().map(move |line| (name, begin(line))))
+            .collect();
+        for (number, run) in ended.iter_mut().filter(|(_, run)| !run.is_checked) {
+            run.check(*number, |line| lines.contains(&(run.name, line)))?;
+            run.is_checked = true;
+        }
+        Ok(())
     }
 
     /// Waits until the last ones have ended, and judges all.
@@ -148,8 +160,8 @@ impl Runs {
         for thread in self.threads.drain(..) {
             thread.join().map_err(|_| anyhow!("a runner has panicked"))??;
         }
+        self.check()?;
         let ended = self.shared.ended.lock();
-        ended.iter().try_for_each(|(number, run)| run.check(*number))?;
         for name in 0..NAMES {
             let text = fs::read_to_string(file(name)).unwrap_or_default();
             judge(&text, |number| ended.get(&number).is_some_and(EndedRun::has_own_code))?;
@@ -223,7 +235,7 @@ impl RunsShared {
         let Some(code) = output.status.code() else {
             bail!("lockhouse run ended by {}: {said}", output.status)
         };
-        Ok(EndedRun { way, name, code, own, was_quiet, said })
+        Ok(EndedRun { way, name, code, own, was_quiet, said, is_checked: false })
     }
 }
 
@@ -236,8 +248,8 @@ impl EndedRun {
         self.code == self.own
     }
 
-    /// Whether it has a code that it may have, and the command has run or not as that code says.
-    fn check(&self, number: usize) -> Result<()> {
+    /// Whether it has a code that it may have, and the command has written or not what that code says.
+    fn check(&self, number: usize, has_written: impl Fn(&str) -> bool) -> Result<()> {
         let Self { way, code, own, was_quiet, said, .. } = self;
         let when = if *was_quiet { "while nothing failed" } else { "during a fault" };
         let text =
@@ -246,9 +258,8 @@ impl EndedRun {
         if *code == LOST {
             return Ok(());
         }
-        let written = fs::read_to_string(file(self.name)).unwrap_or_default();
-        let has_begun = written.lines().any(|line| line.starts_with(&format!("begin {number} ")));
-        let has_ended = written.lines().any(|line| line == format!("end {number}"));
+        let has_begun = has_written(&format!("begin {number}"));
+        let has_ended = has_written(&format!("end {number}"));
         let has_run = code == own;
         ensure!(
             has_begun == has_run && has_ended == has_run,
@@ -257,6 +268,11 @@ impl EndedRun {
         );
         Ok(())
     }
+}
+
+/// A line of a command without the token.
+fn begin(line: &str) -> &str {
+    line.match_indices(' ').nth(1).map_or(line, |(at, _)| &line[..at])
 }
 
 /// No command begins while another one holds the lock, and tokens grow.
@@ -290,6 +306,27 @@ mod tests {
         let text = "begin 1 5\nbegin 2 6\nend 1\nend 2\n";
         assert!(judge(text, |number| number == 2).is_ok());
         assert!(judge(text, |_| true).unwrap_err().to_string().contains("run 2 began"));
+    }
+
+    #[test]
+    fn a_run_has_a_code_that_says_whether_its_command_has_run() {
+        let of = |way, code, was_quiet| EndedRun {
+            way,
+            name: 0,
+            code,
+            own: 0,
+            was_quiet,
+            said: String::new(),
+            is_checked: false,
+        };
+        let (ran, did_not) = (|_: &str| true, |_: &str| false);
+        assert!(of(Way::Plain, 0, true).check(1, ran).is_ok());
+        assert!(of(Way::Plain, 0, true).check(1, did_not).is_err());
+        assert!(of(Way::Plain, 69, false).check(1, did_not).is_ok());
+        assert!(of(Way::Plain, 69, false).check(1, ran).is_err());
+        assert!(of(Way::Plain, 69, true).check(1, did_not).is_err());
+        assert!(of(Way::Patient, 69, false).check(1, did_not).is_err());
+        assert!(of(Way::Patient, 1, false).check(1, did_not).is_err());
     }
 
     #[test]
