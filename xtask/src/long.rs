@@ -33,6 +33,11 @@ const RUNS: &[LongRun] = &[
     long("model", "model", &["model", "--full"]),
     long("crash", "crash", &["crash", "--kills", "200"]),
     long("chaos", "chaos", &["chaos", "--seconds", "600"]),
+    long(
+        "takeover",
+        "takeover",
+        &["chaos", "--kinds", "large", "--large-rows", "10000000", "--seconds", "30"],
+    ),
     long("sim", "sim", &["sim", "--schedules", "100000", "--seed", "1"]),
     long("sim", "sim-fleet", &["sim", "--fleet", "--schedules", "100000", "--seed", "1"]),
     long("failover", "failover", &["failover", "--kills", "10"]),

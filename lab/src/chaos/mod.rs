@@ -35,8 +35,7 @@ use xtask::workspace::{setup, shell, tree};
 use crate::crash::tally::Counts;
 use crate::{Verdict, serving};
 use faults::Kind;
-use runs::ExitCodes;
-use storm::{Hits, Storm};
+use storm::{Events, Storm};
 
 /// Let parts of a fleet fail while clients work, and judge what they wrote down
 ///
@@ -70,6 +69,9 @@ pub(crate) struct Args {
     /// Three kinds, chosen by this text, such as the commit
     #[arg(long, value_name = "TEXT", conflicts_with = "kinds")]
     some: Option<String>,
+    /// The rows of the large table beside which a node is killed
+    #[arg(long, value_name = "N", default_value = "200000", value_parser = clap::value_parser!(u32).range(1..))]
+    large_rows: u32,
     /// Keep the history in this file, breaches or not
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -157,17 +159,13 @@ pub(crate) fn run_apart(args: &Args) -> Verdict {
     std::fs::create_dir_all(FOLDER)?;
     network::make()?;
     let started = Instant::now();
-    let (hits, counts, codes) = Storm::new(args, server, folder)?.run()?;
+    let events = Storm::new(args, server, folder)?.run()?;
     let judgement = history::judge_file(&history_in(folder))?;
-    report(args, &judgement, (&hits, &counts, &codes), started.elapsed().as_secs_f64())
+    report(args, &judgement, &events, started.elapsed().as_secs_f64())
 }
 
-fn report(
-    args: &Args,
-    judgement: &Findings,
-    (hits, counts, codes): (&Hits, &Counts, &ExitCodes),
-    seconds: f64,
-) -> Verdict {
+fn report(args: &Args, judgement: &Findings, events: &Events, seconds: f64) -> Verdict {
+    let Events { hits, counts, codes, faults } = events;
     judgement.show();
     let operations = counts.operations();
     if let Some(path) = &args.json {
@@ -179,6 +177,7 @@ fn report(
         json["hits"] = serde_json::to_value(hits)?;
         json["counts"] = serde_json::to_value(counts)?;
         json["exitCodes"] = serde_json::to_value(codes)?;
+        json["faults"] = serde_json::to_value(faults)?;
         evidence::write(path, json)?;
     }
     println!("{} events in {seconds:.0} s; {}", judgement.events, summary(counts));

@@ -32,6 +32,15 @@ use crate::fence::Fence;
 /// How often each kind of fault has hit.
 pub(super) type Hits = BTreeMap<Kind, usize>;
 
+/// The faults of a run, and what clients did meanwhile.
+pub(super) struct Events {
+    pub(super) hits: Hits,
+    pub(super) counts: Counts,
+    pub(super) codes: ExitCodes,
+    /// Each of them, in words.
+    pub(super) faults: Vec<String>,
+}
+
 pub(super) struct Storm {
     pub(super) journal: Arc<HistoryWriter>,
     pub(super) databases: Databases,
@@ -45,6 +54,7 @@ pub(super) struct Storm {
     pub(super) key: String,
     kinds: Vec<Kind>,
     seconds: u64,
+    pub(super) large_rows: u32,
     /// The database of the fence, which never fails.
     _guarded: postgres::Server,
 }
@@ -80,7 +90,7 @@ impl Storm {
         for at in (1..kinds.len()).rev() {
             kinds.swap(at, random.below(at + 1));
         }
-        let seconds = args.seconds;
+        let (seconds, large_rows) = (args.seconds, args.large_rows);
         Ok(Self {
             journal,
             databases,
@@ -94,13 +104,14 @@ impl Storm {
             key,
             kinds,
             seconds,
+            large_rows,
             _guarded: guarded,
         })
     }
 
-    pub(super) fn run(mut self) -> Result<(Hits, Counts, ExitCodes)> {
+    pub(super) fn run(mut self) -> Result<Events> {
         let begun = Instant::now();
-        let mut hits = Hits::new();
+        let (mut hits, mut faults) = (Hits::new(), Vec::new());
         self.goes_on(begun)?;
         for nth in 0.. {
             let is_missing = |kind: &&Kind| !hits.contains_key(kind);
@@ -132,16 +143,18 @@ impl Storm {
                 *hits.entry(kind).or_default() += 1;
             }
             let back = self.goes_on(Instant::now())?;
-            println!(
+            let text = format!(
                 "{:6.1} s  {kind}: {} for {lasted:.1} s; {failed} calls failed, {} slots were taken; all goes on after {back:.1} s{}",
                 (from - begun).as_secs_f64(),
                 what.text,
                 self.nodes.slots_taken(),
                 if has_hit { "" } else { ", does not count" },
             );
+            println!("{text}");
+            faults.push(text.trim_start().to_owned());
         }
         let (counts, codes) = self.finish()?;
-        Ok((hits, counts, codes))
+        Ok(Events { hits, counts, codes, faults })
     }
 
     /// Waits until every slot grants again, and all disciplines get on; how long that took, in seconds.

@@ -19,17 +19,15 @@ use crate::chaos::storm::Storm;
 use crate::crash::http::{CallReply, HttpCaller, With};
 use crate::crash::recorder::now;
 
-/// The assignments of the large bucket.
-const ROWS: i64 = 200_000;
-
 /// How much longer than without the large table slots may take.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The same of the large slot itself, whose rows are read one after the other.
+/// The same of the large slot itself, whose rows are read one after the other; as long again for each million.
 const LOADED: Duration = Duration::from_secs(120);
+const MILLION: u32 = 1_000_000;
 
 /// Copies the one assignment of a bucket.
 const GROW: &str = "INSERT INTO lockhouse.assignments (bucket, name, claimant, token, since, seal)
@@ -53,12 +51,14 @@ impl Storm {
         let bucket = bucket_in("large", slot);
         let http = HttpCaller::new(&urls(), Some(&self.key))?.at(node + 1);
         self.runtime.block_on(assign(&http, &bucket))?;
-        let grown = self.execute(GROW, &[&bucket, &ROWS])?;
+        let rows = i64::from(self.large_rows);
+        let grown = self.execute(GROW, &[&bucket, &rows])?;
         self.come_to_rest()?;
         let took = self.kill_until_others_go_on(node, slot)?;
+        let patience = LOADED * (1 + self.large_rows / MILLION);
         let begun = Instant::now();
         self.runtime
-            .block_on(async { timeout(LOADED, until_claimed(http, bucket_in("beside", slot))).await })
+            .block_on(async { timeout(patience, until_claimed(http, bucket_in("beside", slot))).await })
             .context("the large slot is not loaded")?;
         let loaded = begun.elapsed();
         // So that it is loaded only once, however slow the machine is.
@@ -72,7 +72,7 @@ impl Storm {
             loaded.as_secs_f64(),
         );
         ensure!(took <= usual + SLOT_LEASE + GRACE, "{text}");
-        Ok(Fault { text, has_hit: Some(grown == ROWS.cast_unsigned()) })
+        Ok(Fault { text, has_hit: Some(grown == rows.cast_unsigned()) })
     }
 
     fn execute(&mut self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64> {
