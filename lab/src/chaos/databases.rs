@@ -23,16 +23,20 @@ pub(super) struct Databases {
 /// The size of a page of PostgreSQL.
 const PAGE: usize = 8192;
 
-/// The size of a disk; a server takes a small part of it.
-const DISK: &str = "size=600m,mode=755";
+/// The size of a disk in MiB beside the large table; a server takes a small part of it.
+const DISK_MIB: u32 = 600;
+
+/// The rows of the large table that take a MiB, with their index and what the log has of them.
+const ROWS_PER_MIB: u32 = 2000;
 
 impl Databases {
-    pub(super) fn start() -> Result<Self> {
+    pub(super) fn start(large_rows: u32) -> Result<Self> {
+        let disk = format!("size={}m,mode=755", DISK_MIB + large_rows / ROWS_PER_MIB);
         let certificates = DatabaseCertificates::new()?;
         for host in DATABASES {
             let folder = folder(host);
             create_dir_all(&folder)?;
-            network::run("mount", &["-t", "tmpfs", "-o", DISK, "disk", &folder.display().to_string()])?;
+            network::run("mount", &["-t", "tmpfs", "-o", &disk, "disk", &folder.display().to_string()])?;
         }
         let primary = within(DATABASES[0], || {
             let settings = settings(DATABASES[0], None);

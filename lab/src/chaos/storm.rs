@@ -72,7 +72,7 @@ impl Storm {
         let runtime = Runtime::new()?;
         let guarded = postgres::Server::start_apart(&[]);
         runtime.block_on(async { Fence::connect(guarded.folder()).await?.make().await })?;
-        let databases = Databases::start()?;
+        let databases = Databases::start(args.large_rows)?;
         let clocks = Clocks::right()?;
         let nodes = Nodes::start(server, databases.store(), folder)?;
         journal.write_now(What::ServerStarted { epoch: "1".to_owned() });
