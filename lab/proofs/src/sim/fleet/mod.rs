@@ -55,6 +55,7 @@ pub(super) const EXPECTED: &[&str] = &[
     "node leaves",
     "nodes declared dead",
     "noise of one slot",
+    "noise was cut into commits",
     "page is damaged",
     "pause below the slot lease",
     "process is killed",

@@ -1,11 +1,16 @@
 //! Faults that leave most as it is: a process stands still for less than its slot lease, tables are locked, a
 //! page is damaged, one slot has a noisy caller.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::fleet::{NodePhase, owner_of};
 use lockhouse::{Bucket, Mode, NameBuf};
 use lockhouse_store::{Scope, Slot};
+use parking_lot::Mutex;
+use tokio::sync::Barrier;
+use tokio::time::{Instant, timeout};
 
 use super::model::Traffic;
 use super::node_process::label;
@@ -13,7 +18,7 @@ use super::process::{Process, SLOTS};
 use super::world::{Place, World};
 
 /// The callers of a flood. Together they want more than one commit takes.
-const FLOODERS: usize = 4;
+const FLOODERS: usize = 6;
 /// The names of one call.
 const NAMES: usize = 60;
 /// The calls of each caller.
@@ -27,6 +32,12 @@ const CALM_PAUSES_PERCENT: usize = 25;
 const REST_MS: u64 = 15_000;
 /// How long no slot may move after such a pause: others would ask for it within two polls.
 const AFTER_MS: u64 = 700;
+
+/// How long the callers of a flood wait for each other.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The instants at which the calls of its callers were answered, each with its round.
+pub(super) type Flood = Arc<Mutex<BTreeSet<(usize, Instant)>>>;
 
 impl World {
     pub(super) fn fails_in_part(&mut self, nth: usize, ms: u64) -> Option<&'static str> {
@@ -73,10 +84,26 @@ impl World {
         let now_ms = self.now_ms;
         let process =
             self.places[nth].process.as_mut().filter(|process| now_ms >= process.paused_until_ms)?;
+        let (together, flood) = (Arc::new(Barrier::new(FLOODERS)), Flood::default());
         for number in 0..FLOODERS {
-            process.call(&key, move |bucket| lock_many(bucket, number), |()| ());
+            let (together, committed) = (together.clone(), flood.clone());
+            let call = move |bucket| lock_many(bucket, number, together);
+            process.call(&key, call, move |at| committed.lock().extend(at));
         }
+        self.floods.push(flood);
         Some("noise of one slot")
+    }
+
+    /// The calls of a flood that come at one instant go with one commit, or with two if the first has begun the
+    /// one before; with more if their cost is above that of a commit.
+    pub(super) fn count_cut_commits(&mut self) {
+        for flood in std::mem::take(&mut self.floods) {
+            let answered = flood.lock();
+            let commits = |of: usize| answered.iter().filter(|(round, _)| *round == of).count();
+            if (0..ROUNDS).any(|round| commits(round) > 2) {
+                self.judge.count("noise was cut into commits");
+            }
+        }
     }
 
     /// Perhaps a process stands still for less than its slot lease while nothing else fails. No slot moves.
@@ -170,16 +197,24 @@ impl World {
     }
 }
 
-/// Its outcomes are of no interest.
-async fn lock_many(bucket: Bucket, number: usize) {
-    let Ok(owner) = bucket.owners().open(format!("noise {number}"), TTL).await else { return };
+/// When its calls were answered, each of which begins together with those of the others.
+async fn lock_many(bucket: Bucket, number: usize, together: Arc<Barrier>) -> Vec<(usize, Instant)> {
+    let mut answered = Vec::new();
+    let Ok(owner) = bucket.owners().open(format!("noise {number}"), TTL).await else { return answered };
     let names = (0..NAMES).filter_map(|name| NameBuf::new(&format!("noise {number} {name}")).ok());
     let names: Vec<NameBuf> = names.collect();
     let locks: Vec<_> = names.iter().map(|name| (name.as_name(), Mode::Exclusive)).collect();
-    for _ in 0..ROUNDS {
-        if owner.lock_names(&locks, None).await.is_err() || owner.unlock_all().await.is_err() {
+    for round in 0..ROUNDS {
+        if timeout(PATIENCE, together.wait()).await.is_err() || owner.lock_names(&locks, None).await.is_err()
+        {
+            break;
+        }
+        answered.push((round, Instant::now()));
+        if owner.unlock_all().await.is_err() {
             break;
         }
     }
+    // It ends with its TTL at the latest.
     _ = owner.end().await;
+    answered
 }

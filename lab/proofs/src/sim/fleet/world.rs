@@ -14,6 +14,7 @@ use super::judge::{Belief, Judge};
 use super::model::Plant;
 use super::model::{Database, News, Standby};
 use super::node_process::{Ask, NodeNetwork, label};
+use super::partial::Flood;
 use super::process::{Process, SLOTS, Times};
 use super::wire::Wire;
 use crate::sim::journal::Written;
@@ -38,6 +39,7 @@ pub(super) struct World {
     pub(super) ends: Vec<(u64, End)>,
     /// Clients whose connections break off then.
     pub(super) breaks: Vec<(u64, usize)>,
+    pub(super) floods: Vec<Flood>,
     /// Writes of clients, on their way to the guarded resource.
     writes: Vec<(u64, Belief)>,
     pub(super) old_server_until_ms: Option<u64>,
@@ -162,6 +164,7 @@ impl World {
             cuts: Vec::new(),
             ends: Vec::new(),
             breaks: Vec::new(),
+            floods: Vec::new(),
             writes: Vec::new(),
             old_server_until_ms: None,
             failovers: if is_once { 1 } else { 2 },
@@ -369,6 +372,7 @@ impl World {
             }
         }
         self.pause_in_calm()?;
+        self.count_cut_commits();
         let (judge, database) = (&mut self.judge, &self.database);
         database.look(|tables| judge.check_durable(tables));
         Ok(())

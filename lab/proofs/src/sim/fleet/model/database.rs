@@ -137,6 +137,9 @@ struct Answer {
     reply: Reply,
 }
 
+/// So slow that the cost of the calls of a few callers together is above that of a commit.
+const WRITES_PER_MS: u64 = 5;
+
 /// The longest log.
 const LOG: usize = 400;
 
@@ -419,9 +422,10 @@ impl State {
             buried: None,
             renewed: None,
             takes_from: None,
+            writes: 0,
         };
         let reply = run(&mut statement);
-        let Statement { kind, has_written, has_drawn, buried, renewed, takes_from, .. } = statement;
+        let Statement { kind, has_written, has_drawn, buried, renewed, takes_from, writes, .. } = statement;
         if has_written && !self.is_steady {
             server.has_written();
         }
@@ -438,7 +442,8 @@ impl State {
             self.news.lost_answers += 1;
             return;
         }
-        let due_ms = self.now_ms + 1 + if self.is_steady { 0 } else { self.random.below(6) as u64 };
+        let more_ms = if self.is_steady { 0 } else { self.random.below(6) as u64 + writes / WRITES_PER_MS };
+        let due_ms = self.now_ms + 1 + more_ms;
         self.answers.push_back(Answer { due_ms, lane, server: number, waits_for, reply });
     }
 

@@ -76,6 +76,8 @@ pub(crate) struct Statement<'a> {
     pub(crate) takes_from: Option<NodeId>,
     /// The node that has renewed by it.
     pub(crate) renewed: Option<NodeId>,
+    /// How many writes it was asked for.
+    pub(crate) writes: u64,
 }
 
 /// What a statement is for.
@@ -383,6 +385,7 @@ impl Statement<'_> {
         batches: &[Arc<CommitBatch>],
     ) -> Result<Committed, Demoted> {
         self.kind = Some(StatementKind::Commit);
+        self.writes = batches.iter().map(|batch| batch.writes.len() as u64).sum();
         if self.begin(known)? != known.generation {
             return Ok(Committed::Dead(self.timeline));
         }
