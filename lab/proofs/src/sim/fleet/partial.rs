@@ -94,8 +94,8 @@ impl World {
         Some("noise of one slot")
     }
 
-    /// The calls of a flood that come at one instant go with one commit, or with two if the first has begun the
-    /// one before; with more if their cost is above that of a commit.
+    /// The calls of a flood that come at one instant go with one commit, or with two if the first has begun
+    /// the one before; with more if their cost is above that of a commit.
     pub(super) fn count_cut_commits(&mut self) {
         for flood in std::mem::take(&mut self.floods) {
             let answered = flood.lock();
