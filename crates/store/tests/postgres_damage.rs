@@ -2,11 +2,13 @@
 
 use std::io::{Seek, SeekFrom, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse_core::{Change, ClaimEnd, ClaimRecord, FencingToken, Instant, NameBuf, SecretSeed};
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, Fatal, FleetStore, HistoryFilter, HistoryQuery, PostgresOptions,
-    PostgresStore, RecoveredRow, Scope, Slot, Store, TakeError, Write, WriterId,
+    CommitBatch, CommitOutcome, Fatal, Fleet, FleetStore, HistoryFilter, HistoryQuery, NewNode, NodeRenewal,
+    PostgresFleet, PostgresOptions, PostgresStore, RecoveredRow, Scope, Slot, Store, TakeError, Write,
+    WriterId,
 };
 
 use crate::server::Server;
@@ -22,7 +24,7 @@ struct Owner {
 }
 
 impl Owner {
-    async fn of(store: &PostgresStore, slot: u16) -> Self {
+    async fn of(store: &dyn FleetStore, slot: u16) -> Self {
         let slot = Slot::new(slot);
         let opened = store.take_slot(slot, WriterId(1), &mut drop::<RecoveredRow>).await.unwrap();
         Self { slot, epoch: opened.epoch, last_seq: 0 }
@@ -100,7 +102,7 @@ async fn damage_to_the_history_stops_no_commit_and_no_start_and_what_it_lacks_is
         spoil(&mut server, relation).await;
         let end = owner.batch(vec![unclaimed(1)]);
         assert_eq!(committed(&store, &[end]).await, [CommitOutcome::Committed], "{relation}");
-        assert_eq!(store.renew().await.unwrap(), lockhouse_store::NodeRenewal::Dead);
+        assert_eq!(store.renew().await.unwrap(), NodeRenewal::Dead);
         let faults = loop {
             let faults = store.history_faults();
             if faults.left_out > 0 || relation == "history" {
@@ -159,4 +161,33 @@ async fn a_damaged_page_ends_the_slot_that_needs_it_and_no_other() {
     assert!(matches!(taken, Err(TakeError::Fatal(Fatal::PagesDamaged { .. }))), "{taken:?}");
     let more = second.batch(vec![unclaimed(9)]);
     assert_eq!(committed(&store, &[more]).await, [CommitOutcome::Committed]);
+}
+
+#[tokio::test]
+async fn a_node_is_confirmed_though_the_last_slot_of_a_commit_is_damaged() {
+    let mut server = Server::start(&[]);
+    let options = PostgresOptions::default().slots(2);
+    let fleet = PostgresFleet::open(&server.address(), options).await.unwrap();
+    let node = NewNode {
+        label: "a".into(),
+        address: "https://a.example".into(),
+        slot_lease: Duration::from_secs(3),
+        secret_mark: [7; 32],
+    };
+    let life = Fleet::join(&fleet, &node).await.unwrap();
+    let (mut damaged, mut whole) = (Owner::of(&*life, 0).await, Owner::of(&*life, 1).await);
+    for owner in [&mut damaged, &mut whole] {
+        let batch = owner.batch((0..8).map(claimed).collect());
+        assert_eq!(life.commit_and_renew(vec![batch]).await.unwrap().0, [CommitOutcome::Committed]);
+    }
+    spoil(&mut server, "claims").await;
+    let both = [whole.batch(vec![unclaimed(0)]), damaged.batch(vec![unclaimed(0)])];
+    let renewal = loop {
+        let (outcomes, renewal) = life.commit_and_renew(both.to_vec()).await.unwrap();
+        if let [CommitOutcome::Committed, CommitOutcome::Damaged(_)] = &outcomes[..] {
+            break renewal;
+        }
+        assert_eq!(outcomes, [CommitOutcome::Unknown, CommitOutcome::Unknown]);
+    };
+    assert!(matches!(renewal, NodeRenewal::Owns(_)), "{renewal:?}");
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockhouse_core::{Change, ClaimEnd, ClaimRecord, FencingToken, Instant, NameBuf, SecretSeed};
 use lockhouse_store::{
-    CommitBatch, CommitOutcome, HistoryBounds, HistoryFilter, HistoryKind, HistoryQuery, PostgresOptions,
-    PostgresStore, RecoveredRow, RefusalRecord, Scope, Slot, Store, Write, WriterId,
+    CommitBatch, CommitOutcome, FleetStore, HistoryBounds, HistoryFilter, HistoryKind, HistoryQuery,
+    PostgresOptions, PostgresStore, RecoveredRow, RefusalRecord, Scope, Slot, Store, Write, WriterId,
 };
 use tokio_postgres::Client;
 
@@ -141,6 +141,27 @@ async fn all_that_is_too_old_is_deleted_also_behind_what_a_wrong_clock_has_dated
     writer.add(1, 1).await;
     assert_eq!(pruned_to(&looker, "at <= 6000", 0).await, 0);
     assert_eq!(rows(&looker, "true").await, 1500 + 2);
+}
+
+/// The reason is noted once, and not after each thousand writes: a minute later it is tried again.
+#[tokio::test]
+async fn a_history_that_cannot_be_pruned_is_left_alone_for_a_while() {
+    let server = Server::start(&["synchronous_commit=local"]);
+    let looker = server.connect().await;
+    let mut writer = Writer::with(&server, HistoryBounds::DEFAULT).await;
+    let rename = format!("ALTER FUNCTION {SCHEMA}.prune_history RENAME TO gone");
+    looker.batch_execute(&rename).await.unwrap();
+    writer.add(1, 0).await;
+    while writer.store.history_faults().times == 0 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..5 {
+        writer.add(1000, 0).await;
+        // A pruning that begins with the commit has failed by the end of the next one.
+        writer.add(1, 0).await;
+    }
+    let faults = writer.store.history_faults();
+    assert_eq!(faults.times, 1, "{}", faults.why);
 }
 
 #[tokio::test]

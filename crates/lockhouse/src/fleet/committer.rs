@@ -152,10 +152,13 @@ impl Committer {
                 return Err(LifeEnd::Failed(fatal));
             }
         };
-        if !outcomes.iter().any(|outcome| matches!(outcome, CommitOutcome::Refused(_))) {
+        let (is_dead, has_renewed) = (renewal == NodeRenewal::Dead, matches!(renewal, NodeRenewal::Owns(_)));
+        let has_waited =
+            |outcome: &CommitOutcome| matches!(outcome, CommitOutcome::Refused(_) | CommitOutcome::Unknown);
+        // The time of one that waited for a lock, a standby or an answer is no price of its rows.
+        if has_renewed && !outcomes.iter().any(has_waited) {
             self.costs.took(cost, begun.elapsed());
         }
-        let (is_dead, has_renewed) = (renewal == NodeRenewal::Dead, matches!(renewal, NodeRenewal::Owns(_)));
         let unconfirmed = if let NodeRenewal::Unknown(why) = &renewal { Some(why.clone()) } else { None };
         self.heard.unconfirmed.send_replace(unconfirmed);
         if let NodeRenewal::Owns(slots) = renewal {

@@ -1,6 +1,7 @@
 //! Requests to other nodes.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use axum::http::{HeaderMap, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use lockhouse::fleet::Peers;
 use lockhouse::store::{NodeId, NodeRow, Slot};
@@ -103,7 +104,8 @@ impl NodeClient {
         &self.secret
     }
 
-    /// Sends a request of that caller; its path and query are those of `target`.
+    /// Sends a request of that caller; its path and query are those of `target`. It ends with `gone`, after
+    /// which no answer comes.
     pub(crate) async fn send(
         &self,
         node: &NodeRow,
@@ -111,6 +113,7 @@ impl NodeClient {
         mut headers: HeaderMap,
         caller: &HopCaller,
         body: Body,
+        gone: impl Future<Output = ()>,
     ) -> Result<Response<Incoming>, HopError> {
         let unreached = |why: &dyn ToString| HopError::Unreached(why.to_string());
         self.check_address(node).map_err(|why| unreached(&why))?;
@@ -121,10 +124,19 @@ impl NodeClient {
         let mut request =
             Request::builder().method(method).uri(uri).body(body).map_err(|error| unreached(&error))?;
         *request.headers_mut() = headers;
-        let answer = self.http.request(request).await.map_err(|error| {
-            let why = chain(&error);
-            if error.is_connect() { HopError::Unreached(why) } else { HopError::Lost(why) }
-        });
+        let connection = capture_connection(&mut request);
+        let answer = tokio::select! {
+            biased;
+            answer = self.http.request(request) => answer.map_err(|error| {
+                let why = chain(&error);
+                if error.is_connect() { HopError::Unreached(why) } else { HopError::Lost(why) }
+            }),
+            () = gone => Err(if connection.connection_metadata().is_some() {
+                HopError::Lost("it was declared dead before its answer".to_owned())
+            } else {
+                unreached(&"it was declared dead before it was connected")
+            }),
+        };
         self.note_reach(node, answer.as_ref().err());
         answer
     }
@@ -185,7 +197,7 @@ impl NodeClient {
         patience: Duration,
     ) -> Result<Response<Incoming>, HopError> {
         let caller = HopCaller::default();
-        let sending = self.send(node, (method, target), HeaderMap::new(), &caller, Body::empty());
+        let sending = self.send(node, (method, target), HeaderMap::new(), &caller, Body::empty(), pending());
         let late = || HopError::Lost(format!("no answer within {patience:?}"));
         timeout(patience, sending).await.unwrap_or_else(|_| Err(late()))
     }

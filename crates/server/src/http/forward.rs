@@ -102,6 +102,7 @@ pub(super) async fn hand_on(
             headers.clone(),
             &caller,
             Body::from(body.clone()),
+            cluster.node.is_gone(node.id),
         );
         if let Some(answer) = call.answer_of(&node, sending).await {
             return CarriedOut::Answered(if headers.contains_key(IDEMPOTENCY_KEY_HEADER) {
@@ -138,16 +139,7 @@ impl Call<'_> {
         // As long as the node itself may wait for the store.
         let patience = self.state.config.store_timeout + MOVING_PATIENCE;
         let late = || HopError::Lost(format!("no answer within {patience:?}"));
-        let answer = async {
-            tokio::select! {
-                biased;
-                answer = timeout(patience, sending) => answer.unwrap_or_else(|_| Err(late())),
-                () = self.cluster.node.is_gone(node.id) => {
-                    Err(HopError::Lost("it was declared dead before its answer".to_owned()))
-                }
-            }
-        };
-        let error = match answer.await {
+        let error = match timeout(patience, sending).await.unwrap_or_else(|_| Err(late())) {
             Ok(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => return None,
             Ok(response) if self.route.is_stream && response.status().is_success() => {
                 return Some(self.handed_on(response));

@@ -90,7 +90,8 @@ async fn connect(
 ) -> Result<TokioIo<Upgraded>, Refused> {
     let UpgradeHead { target, headers, caller } = head;
     let caller = HopCaller { slot: Some(slot), ..caller.clone() };
-    let sending = cluster.client.send(node, (Method::GET, target), headers.clone(), &caller, Body::empty());
+    let (call, gone) = ((Method::GET, &**target), std::future::pending());
+    let sending = cluster.client.send(node, call, headers.clone(), &caller, Body::empty(), gone);
     let opened = async {
         let response = sending.await.map_err(|error| error.to_string())?;
         let status = response.status();

@@ -25,7 +25,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// What takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The same of the large slot itself, whose rows are read one after the other; as long again for each million.
+/// The same of the large slot itself, whose rows are read one after the other; as long again for each
+/// million.
 const LOADED: Duration = Duration::from_secs(120);
 const MILLION: u32 = 1_000_000;
 

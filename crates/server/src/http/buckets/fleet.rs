@@ -1,5 +1,7 @@
 //! The buckets of the other nodes of a fleet: each of them is asked once, in the name of the caller.
 
+use std::future::pending;
+
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
@@ -73,7 +75,8 @@ async fn ask(
     caller: &HopCaller,
 ) -> Result<ListedBuckets, String> {
     let answer = async {
-        let sending = cluster.client.send(row, (Method::GET, target), headers, caller, Body::empty());
+        let sending =
+            cluster.client.send(row, (Method::GET, target), headers, caller, Body::empty(), pending());
         let answer = sending.await.map_err(|error| error.to_string())?;
         if !answer.status().is_success() {
             return Err(format!("it answers {}", answer.status()));

@@ -74,7 +74,11 @@ impl PostgresStore {
         for (batch, outcome) in batches.chunks(1).zip(&mut outcomes) {
             if Instant::now() < until {
                 let (alone, renewed) = self.commit_all(batch).await?;
-                (*outcome, renewal) = (alone.into_iter().next().unwrap_or(CommitOutcome::Unknown), renewed);
+                *outcome = alone.into_iter().next().unwrap_or(CommitOutcome::Unknown);
+                // What an earlier one said of the node stays true where the trouble is of one slot.
+                if !matches!(renewed, NodeRenewal::Unknown(_)) {
+                    renewal = renewed;
+                }
             } else if let CommitOutcome::Damaged(fatal) = outcome {
                 let (place, why) = (self.place.clone(), fatal.to_string().into());
                 *outcome = CommitOutcome::Refused(StoreUnavailable::Away { place, why });

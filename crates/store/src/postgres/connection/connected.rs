@@ -71,13 +71,17 @@ impl Drop for Connected {
 const ADDRESSES: u32 = 3;
 
 /// What is asked over each new connection: its process; what that of the late statement does, if it is there,
-/// as the empty text if it has nothing to do but to send its answer; and settings that the opening of a store
-/// refuses, as those of the server or the role may be others by now.
+/// as the empty text if it has nothing to do but to send its answer, or waits for the rest of the statement;
+/// and settings that the opening of a store refuses, as those of the server or the role may be others by now.
+/// The server is asked to notice within seconds that a network no longer carries the connection: else what a
+/// node leaves behind would count as connections of its role for hours.
 const LOOK: &str = "
-SELECT (SELECT format('%s %s', pid, extract(epoch FROM backend_start)) FROM pg_stat_activity
+SELECT set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '5', false),
+    set_config('tcp_keepalives_count', '3', false),
+    (SELECT format('%s %s', pid, extract(epoch FROM backend_start)) FROM pg_stat_activity
         WHERE pid = pg_backend_pid()) AS backend,
     (SELECT CASE
-            WHEN state <> 'active' OR wait_event = 'ClientWrite' THEN ''
+            WHEN state <> 'active' OR wait_event IN ('ClientRead', 'ClientWrite') THEN ''
             WHEN wait_event = 'SyncRep' THEN 'waits for a standby that synchronous_standby_names has, and pg_stat_replication may lack'
             WHEN wait_event_type = 'Lock'
                 THEN format('waits for a lock of process %s', array_to_string(pg_blocking_pids(pid), ', '))

@@ -45,6 +45,8 @@ struct Upkeep {
     /// The writes since then.
     writes: usize,
     is_pruning: bool,
+    /// When it may be pruned again, after a fault.
+    not_pruned_until: Option<Instant>,
     /// When commits may write to the history again.
     left_alone_until: Option<Instant>,
     faults: HistoryFaults,
@@ -84,7 +86,8 @@ impl HistoryKeeper {
         state.writes += batches.iter().map(|batch| batch.writes.len()).sum::<usize>();
         let is_due =
             state.writes >= PRUNED_AFTER || state.pruned.is_none_or(|pruned| pruned.elapsed() >= PAUSE);
-        if is_due && !state.is_pruning {
+        let may_begin = state.not_pruned_until.is_none_or(|until| Instant::now() >= until);
+        if is_due && may_begin && !state.is_pruning {
             (state.is_pruning, state.writes, state.pruned) = (true, 0, Some(Instant::now()));
             tokio::spawn(Arc::clone(self).prune());
         }
@@ -126,7 +129,7 @@ impl HistoryKeeper {
             }
         };
         let mut state = self.state.lock();
-        state.is_pruning = false;
+        (state.is_pruning, state.not_pruned_until) = (false, Some(Instant::now() + PAUSE));
         state.faults.note(format!("it is not pruned: {fault}"));
     }
 
