@@ -240,7 +240,7 @@ async fn waiting<T>(
     attempt: impl AsyncFn() -> Result<T, OpenStoreError>,
 ) -> Result<T, OpenStoreError> {
     let (begun, [mut pause, longest]) = (Instant::now(), PAUSES);
-    let mut logged: Option<Instant> = None;
+    let mut logged: Option<(Instant, String)> = None;
     loop {
         let error = match attempt().await {
             Err(error) if error.may_pass() => error,
@@ -251,14 +251,17 @@ async fn waiting<T>(
                 return done;
             }
         };
-        if bound.is_some_and(|bound| begun.elapsed() + pause > bound) {
+        let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+        if left == Some(Duration::ZERO) {
             return Err(error);
         }
-        if logged.is_none_or(|logged| logged.elapsed() >= STILL_WAITS) {
-            logged = Some(Instant::now());
+        // What is waited for may become known, and times in it grow.
+        let reason = error.to_string().replace(|char: char| char.is_ascii_digit(), "");
+        if logged.as_ref().is_none_or(|(at, last)| at.elapsed() >= STILL_WAITS || *last != reason) {
+            logged = Some((Instant::now(), reason));
             tracing::warn!("waits for the store, and serves nothing until it can be used: {error}");
         }
-        sleep(pause).await;
+        sleep(left.map_or(pause, |left| pause.min(left))).await;
         pause = longest.min(pause * 2);
     }
 }

@@ -5,16 +5,19 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockhouse_core::Change;
+use lockhouse_core::{Change, ClaimRecord, FencingToken, Instant, NameBuf, SecretSeed};
 use lockhouse_store::{
     CommitBatch, CommitOutcome, Fatal, Fleet, FleetStore, HistoryFilter, HistoryQuery, JoinError, NewNode,
     Opened, PostgresFleet, PostgresLook, PostgresOpenError, PostgresOptions, PostgresStore, RecoveredRow,
     Scope, Slot, Store, StoreUnavailable, Write, WriterId,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tokio::time::sleep;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
 use crate::server::{Account, Server};
@@ -433,6 +436,62 @@ async fn what_hangs_at_a_former_primary_is_not_waited_for_at_the_next_one() {
     while life.commit_and_renew(vec![batch.clone()]).await.unwrap().0 != [CommitOutcome::Fenced] {
         assert!(begun.elapsed() < Duration::from_secs(20), "the next primary is not asked");
     }
+}
+
+/// Hands on what a store and its server send. Once the wire is to be cut, it hands on no more than the
+/// beginning of the next large statement, and ends the connection for the store alone, as a network does that
+/// is gone.
+async fn wire(near: UnixStream, far: UnixStream, is_to_be_cut: Arc<AtomicBool>) {
+    let ((mut from_store, mut to_store), (mut from_server, mut to_server)) =
+        (near.into_split(), far.into_split());
+    let answers = tokio::spawn(async move { tokio::io::copy(&mut from_server, &mut to_store).await });
+    let mut buffer = vec![0; 4096];
+    while let Ok(length @ 1..) = from_store.read(&mut buffer).await {
+        to_server.write_all(&buffer[..length]).await.unwrap();
+        if length == buffer.len() && is_to_be_cut.swap(false, Ordering::Relaxed) {
+            break;
+        }
+    }
+    answers.abort();
+    drop(from_store);
+    // The server's side stays open.
+    std::future::pending::<()>().await;
+}
+
+/// The server waits for the rest of a statement that never comes.
+#[tokio::test]
+async fn a_commit_that_was_cut_in_the_middle_holds_up_none_of_the_later_ones() {
+    let server = Server::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
+    let (socket, is_to_be_cut) = (server.folder().join(".s.PGSQL.5432"), Arc::new(AtomicBool::new(false)));
+    let cut = Arc::clone(&is_to_be_cut);
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let far = UnixStream::connect(&socket).await.unwrap();
+            tokio::spawn(wire(near, far, Arc::clone(&cut)));
+        }
+    });
+    let address = format!("host={} user=postgres dbname=postgres", folder.path().display());
+    let store = PostgresStore::open(&address, options().statement_timeout(Duration::from_millis(500)));
+    let store = store.await.unwrap();
+    let (opened, _) = take(&store).await;
+    let claim = ClaimRecord {
+        name: NameBuf::new("seat").unwrap(),
+        claimant: "Ann".into(),
+        token: FencingToken::new(1),
+        ttl_ms: 1000,
+        since: Instant::from_millis(1),
+        seed: SecretSeed(7),
+        metadata: Some("x".repeat(300_000).into()),
+    };
+    let write = Write::Change { scope: Arc::new(Scope::new("t", "b")), change: Change::Claimed(claim) };
+    let (slot, epoch, writer) = (Slot::ONLY, opened.epoch, WriterId(1));
+    let batch = Arc::new(CommitBatch { slot, epoch, writer, first_seq: 1, writes: vec![write] });
+    is_to_be_cut.store(true, Ordering::Relaxed);
+    assert_eq!(outcome(&store, &batch).await, CommitOutcome::Unknown);
+    assert!(!is_to_be_cut.load(Ordering::Relaxed));
+    timeout(Duration::from_secs(20), until_committed(&store, &batch)).await.unwrap();
 }
 
 /// Reads until the store refuses for that reason. What was committed in vain stays unknown, without one.

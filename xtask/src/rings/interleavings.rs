@@ -19,7 +19,7 @@ use crate::workspace::tree;
 pub(crate) const NAME: &str = "interleavings";
 
 /// How long the tests take on two cores, once they are built.
-const USUAL_S: u64 = 15;
+const USUAL_S: u64 = 30;
 
 /// Where these tests are built, below the folder of the others.
 pub(crate) fn target(of_others: &Path) -> PathBuf {

@@ -171,6 +171,11 @@ impl BucketClient {
         self.unanswered(what, false)
     }
 
+    /// The failure of events that no lockhouse server sends.
+    pub(crate) fn strange_events(&self) -> Failure {
+        self.unanswered(format_args!("does not answer as a lockhouse server: its events are none"), true)
+    }
+
     fn unreachable(&self, why: &str) -> Failure {
         let advice = "start one with \"lockhouse serve\", or name another with --url or LOCKHOUSE_URL";
         Failure::new(UNREACHABLE, format_args!("cannot reach {}: {why} ({advice})", self.http.origin()))
@@ -204,7 +209,13 @@ impl BucketClient {
         }
         let body = String::from_utf8_lossy(&answer.body);
         let first = body.lines().next().unwrap_or_default().trim();
-        let said: String = first.chars().take(SHOWN_CHARS).collect();
+        // An answer that only lacks something may have a secret.
+        let is_json = first.starts_with(['{', '[', '"']);
+        let said: String = if is_json {
+            "JSON that is no answer to this".to_owned()
+        } else {
+            first.chars().take(SHOWN_CHARS).collect()
+        };
         let colon = if said.is_empty() { "" } else { ": " };
         Failure::new(
             exit,

@@ -85,8 +85,9 @@ impl EventsCommand {
                     is_begun = true;
                     let since = Instant::now();
                     while let Some(event) = events.next().await {
+                        let Some(data) = data_of(&event) else { return Err(api.strange_events()) };
                         pause = PAUSES.0;
-                        match self.print(&event) {
+                        match self.print(&event, data) {
                             Ok(()) => {}
                             // The reader has read enough.
                             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -132,8 +133,7 @@ impl EventsCommand {
         if self.state { query.state() } else { query }
     }
 
-    fn print(&self, event: &SentEvent) -> io::Result<()> {
-        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    fn print(&self, event: &SentEvent, data: Value) -> io::Result<()> {
         let mut out = io::stdout().lock();
         for mut entry in entries(data) {
             if self.json {
@@ -146,6 +146,17 @@ impl EventsCommand {
         }
         out.flush()
     }
+}
+
+/// The data of an event, if a lockhouse server sends such.
+fn data_of(event: &SentEvent) -> Option<Value> {
+    let data: Value = serde_json::from_str(&event.data).ok()?;
+    let is_one = match &*event.kind {
+        "gap" => data.is_object(),
+        "state" => data["entries"].is_array(),
+        _ => data["at"].is_string() && data["kind"].is_string(),
+    };
+    is_one.then_some(data)
 }
 
 /// The objects of an event: of the state each entry, and one without a name if there is none.

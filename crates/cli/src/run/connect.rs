@@ -1,5 +1,6 @@
 //! The connection of a command, which may have to be waited for.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use lockhouse::remote::{ConnectError, Connection};
@@ -15,11 +16,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 impl Run {
     /// Connects before the deadline.
     pub(super) async fn connect(&self, deadline: Option<Instant>) -> Result<Connection, Failure> {
-        let connecting = self.keep_connecting();
+        let waits_for = Cell::new(None);
+        let connecting = self.keep_connecting(&waits_for);
         let Some(deadline) = deadline else { return connecting.await };
-        match timeout_at(deadline, connecting).await {
-            Ok(connected) => connected,
-            Err(_) => {
+        if let Ok(connected) = timeout_at(deadline, connecting).await {
+            return connected;
+        }
+        match waits_for.take() {
+            Some(error) => Err(self.target.failure(error)),
+            None => {
                 let urls = self.target.urls.join(" or ");
                 let why = format_args!("cannot reach {urls}: no answer before the timeout");
                 Err(Failure::new(UNREACHABLE, why))
@@ -27,8 +32,9 @@ impl Run {
         }
     }
 
-    /// Connects once, or until it succeeds.
-    async fn keep_connecting(&self) -> Result<Connection, Failure> {
+    /// Connects once, or until it succeeds. What a server that was reached has said last is left in
+    /// `waits_for`.
+    async fn keep_connecting(&self, waits_for: &Cell<Option<ConnectError>>) -> Result<Connection, Failure> {
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.target.try_connect().await {
@@ -41,6 +47,8 @@ impl Run {
             if pause == FIRST_PAUSE {
                 complain(format_args!("{error}; waiting for it"));
             }
+            let is_said = matches!(error, ConnectError::Full { .. } | ConnectError::Refused { .. });
+            waits_for.set(is_said.then_some(error));
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

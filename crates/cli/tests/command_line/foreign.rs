@@ -159,6 +159,37 @@ fn a_stream_that_is_none_ends_the_events() {
 }
 
 #[test]
+fn foreign_events_end_the_events() {
+    for event in [
+        "data: <html>",
+        "data: x",
+        "event: granted\ndata: {}",
+        "event: state\ndata: {}",
+        "event: gap\ndata: 7",
+    ] {
+        let head = "200 OK\r\ncontent-type: text/event-stream\r\nconnection: close";
+        let server = Foreign::start(&format!("{head}\r\n\r\n{event}\n\n"));
+        let output = bare(&["events"]).env("LOCKHOUSE_URL", &server.url).output().unwrap();
+        assert_eq!((code(&output), stdout(&output)), (69, ""), "{output:?}");
+        assert!(stderr(&output).contains("its events are none"), "{output:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_lacks_something_shows_no_secret() {
+    let body =
+        format!(r#"{{"token":"{SECRET}","ownerSecret":"{SECRET}","resource":"seat","claimant":"Ada"}}"#);
+    for (status, body) in [(201, &*body), (500, &body), (201, &body[..60])] {
+        let server = Foreign::with(status, body);
+        for command in [&["claim", "seat", "--claimant", "Ada"][..], &["owner", "open", "Ada"]] {
+            let output = bare(command).env("LOCKHOUSE_URL", &server.url).output().unwrap();
+            assert_eq!((code(&output), stdout(&output)), (74, ""), "{output:?}");
+            assert!(!stderr(&output).contains(SECRET), "{output:?}");
+        }
+    }
+}
+
+#[test]
 fn events_whose_streams_end_at_once_are_asked_for_ever_more_rarely() {
     let server = Foreign::start("200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n");
     let begun = Instant::now();
@@ -190,6 +221,10 @@ fn a_full_server_names_its_setting_and_is_waited_for() {
         let output = lockhouse(&server, &["run", "m", "--", "echo", "ran"]).output().unwrap();
         assert_eq!((code(&output), stdout(&output)), (75, ""), "{output:?}");
         assert!(stderr(&output).contains(&format!("takes no more sessions now ({setting})")), "{output:?}");
+        let late = ["run", "m", "--wait-for-server", "--timeout", "500ms", "--", "echo", "ran"];
+        let output = lockhouse(&server, &late).output().unwrap();
+        assert_eq!((code(&output), stdout(&output)), (75, ""), "{output:?}");
+        assert!(stderr(&output).lines().last().unwrap().contains(setting), "{output:?}");
         let waiting = lockhouse(&server, &["run", "m", "--wait-for-server", "--", "echo", "ran"]).spawn();
         let mut waiting = waiting.unwrap();
         let mut first = String::new();

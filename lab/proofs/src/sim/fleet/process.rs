@@ -114,7 +114,8 @@ impl Process {
         self.running.has_left()
     }
 
-    /// What has happened to the node since, in words.
+    /// What has happened to the node since, in words. What happens in one step has no order: a house and its
+    /// node may notice their ends in either.
     pub(super) fn take_events(&mut self) -> Vec<String> {
         if self.events.is_none() {
             self.events = self.node().map(|node| {
@@ -123,7 +124,9 @@ impl Process {
                 Box::new(next) as Box<dyn FnMut() -> Option<String>>
             });
         }
-        self.events.as_mut().map_or_else(Vec::new, |next| std::iter::from_fn(next).collect())
+        let mut events: Vec<_> = self.events.iter_mut().flat_map(std::iter::from_fn).collect();
+        events.sort();
+        events
     }
 
     /// Runs until that instant, if it does not stand still.
