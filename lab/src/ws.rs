@@ -114,6 +114,7 @@ impl Client {
             session: (&*session.id).into(),
             secret: (&*session.secret).into(),
             received: session.received,
+            attempt: None,
         });
         let credential = key.and_then(|key| Credential::new(key.to_owned()));
         let hello = Hello { credential, client: Some("xtask".into()), resume, while_draining: false };

@@ -76,6 +76,8 @@ export interface Identity {
   readonly secret: string;
   /** How many numbered frames of the server have been processed. */
   readonly received: Counter;
+  /** How many times it was presented: one that arrives late must not take the session from a newer connection. */
+  readonly attempts: Counter;
 }
 
 /** A number that threads may share. */
@@ -85,6 +87,11 @@ const CLIENT_LABEL = 'lockhouse-js/0.1.0';
 
 /** The first frame of a connection. */
 export function helloText(credential: string | undefined, identity: Identity | undefined): string {
-  const resume = identity && { ...identity, received: identity.received[0] };
+  const resume = identity && resumeOf(identity);
   return JSON.stringify({ type: 'hello', client: CLIENT_LABEL, credential, ...(resume && { resume }) });
+}
+
+function resumeOf({ session, secret, received, attempts }: Identity): object {
+  attempts[0] += 1;
+  return { session, secret, received: received[0], attempt: attempts[0] };
 }

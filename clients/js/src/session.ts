@@ -392,8 +392,8 @@ export class Session {
     this.#keys.taken();
     this.#dialer.connected();
     clearTimeout(this.#dialTimer);
-    const received = this.#identity?.received ?? newCounter();
-    this.#identify({ session: welcome.session, secret: welcome.secret, received });
+    const { received, attempts } = this.#identity ?? { received: newCounter(), attempts: newCounter() };
+    this.#identify({ session: welcome.session, secret: welcome.secret, received, attempts });
     this.#epoch = welcome.epoch;
     this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
     this.#frameBytes = welcome.frameBytes;

@@ -370,7 +370,7 @@ describe('more that ends before the answer', () => {
     const { server } = await restartAndReclaim(opened);
     server.cut();
     const again = await opened.peer.connection();
-    assert.deepEqual(again.hello.resume, { session: 's2', secret: 'hush', received: 0 });
+    assert.deepEqual(again.hello.resume, { session: 's2', secret: 'hush', received: 0, attempt: 1 });
     again.welcome({ session: 's2', epoch: 'e2', reclaims: true, resumed: true, received: 1 });
     assert.deepEqual(kinds(await said(again)), [
       ['reclaim', 2, 2],

@@ -14,7 +14,7 @@ describe('resume', () => {
     held.release('kept');
     assert.equal(await held.released, 'kept');
     const server = await opened.peer.connection();
-    assert.deepEqual(server.hello.resume, { session: 's1', secret: 'hush', received: 1 });
+    assert.deepEqual(server.hello.resume, { session: 's1', secret: 'hush', received: 1, attempt: 1 });
     server.welcome({ resumed: true, received: 2 });
     await turn();
     const again = server.frames.slice(1);

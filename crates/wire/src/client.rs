@@ -65,6 +65,9 @@ pub struct Resume<'a> {
     pub secret: Cow<'a, str>,
     /// The last numbered server frame that the client has processed.
     pub received: u64,
+    /// Above that of each earlier `hello` with this session, so that one that arrives late takes the session
+    /// from no newer connection. `None`: the client does not count them.
+    pub attempt: Option<u64>,
 }
 
 /// The request of a numbered frame.
@@ -206,6 +209,8 @@ struct RawResume<'a> {
     secret: RawField<'a>,
     #[serde(borrow)]
     received: RawField<'a>,
+    #[serde(borrow)]
+    attempt: RawField<'a>,
 }
 
 impl<'a> Envelope<ClientFrame<'a>> {
@@ -438,6 +443,7 @@ fn resume(raw: &RawValue) -> ReadResult<Resume<'_>> {
         session: inner("resume", "session", parts.session).text(&STRING)?,
         secret: inner("resume", "secret", parts.secret).secret().text(&STRING)?,
         received: inner("resume", "received", parts.received).number(&NATURAL)?,
+        attempt: inner("resume", "attempt", parts.attempt).number_if_any(&POSITIVE)?,
     })
 }
 
@@ -458,6 +464,7 @@ impl Hello<'_> {
             inner.text("session", &resume.session);
             inner.text("secret", &resume.secret);
             inner.number("received", resume.received);
+            inner.number_if_any("attempt", resume.attempt);
             inner.end();
         }
         object.flag_if_set("whileDraining", self.while_draining);

@@ -251,9 +251,12 @@ fn client_meaning(envelope: &Envelope<ClientFrame<'_>>) -> Value {
     let look = |kind: &str, look: &SnapshotQuery| json!({"type": kind, "id": look.id, "detail": look.detail, "name": look.name.as_ref().map(name_meaning)});
     let mut meaning = match &envelope.frame {
         ClientFrame::Hello(hello) => {
-            let resume = hello.resume.as_ref().map(
-                |resume| json!({"session": resume.session, "secret": resume.secret, "received": resume.received}),
-            );
+            let resume = hello.resume.as_ref().map(|resume| {
+                json!({
+                    "session": resume.session, "secret": resume.secret, "received": resume.received,
+                    "attempt": resume.attempt,
+                })
+            });
             json!({
                 "type": "hello", "client": hello.client, "resume": resume,
                 "credential": hello.credential.as_ref().map(Credential::as_str),
@@ -461,11 +464,9 @@ fn client_envelope() -> impl Strategy<Value = Envelope<ClientFrame<'static>>> {
             name,
         })
     };
-    let resume = (words(), words(), 0..1u64 << 53).prop_map(|(session, secret, received)| Resume {
-        session,
-        secret,
-        received,
-    });
+    let attempt = prop::option::of(number());
+    let resume = (words(), words(), 0..1u64 << 53, attempt)
+        .prop_map(|(session, secret, received, attempt)| Resume { session, secret, received, attempt });
     let credential = "[!-~]{1,40}".prop_map(|text| Credential::new(text).unwrap());
     let hello =
         (prop::option::of(words()), prop::option::of(credential), prop::option::of(resume), any::<bool>())

@@ -206,6 +206,13 @@ impl Session {
             self.registration.give_back_at_the_end(attach);
             return Ok(None);
         }
+        if attach.attempt.is_some_and(|attempt| attempt <= self.attempt) {
+            // It was on its way when its client gave it up for a newer one, which has been taken.
+            let problem = FrameProblem::with_message("a newer connection has resumed this session");
+            let farewell = Farewell::fatal(WriteQueue::default(), FatalCode::Replaced, problem);
+            see_off(&self.state, attach.connection, LastWords::Farewell(farewell));
+            return Ok(None);
+        }
         if let Err(denial) = self.admission.check_resume(&attach.admission) {
             let farewell = Farewell::fatal(WriteQueue::default(), denial.code, denial.problem.clone());
             see_off(&self.state, attach.connection, LastWords::Farewell(farewell));
@@ -223,6 +230,7 @@ impl Session {
             see_off(&self.state, attach.connection, LastWords::Farewell(farewell));
             return Ok(None);
         }
+        self.attempt = attach.attempt.unwrap_or(self.attempt);
         self.registration.view.set_peer(attach.admission.peer());
         self.admission = attach.admission;
         self.watches = Watches::default();

@@ -69,6 +69,8 @@ pub(super) struct Session {
     pub(super) highest_agent: u64,
     pub(super) pings: u64,
     pub(super) answered: u64,
+    /// The number of the last resume that was taken and had one.
+    pub(super) attempt: u64,
 }
 
 /// Why a session does not begin whose lease no store has noted in time.
@@ -133,6 +135,7 @@ impl Session {
             unacked_bytes: 0,
             highest_id: 0,
             highest_agent: 0,
+            attempt: 0,
             pings: 0,
             answered: 0,
         };

@@ -63,6 +63,8 @@ pub(crate) struct Attach {
     pub(crate) admission: Admission,
     /// The last numbered frame that the client has processed.
     pub(crate) received: u64,
+    /// The number of the attempt, if the client counts them.
+    pub(crate) attempt: Option<u64>,
     /// The way to give the connection back, should the session end before it takes the connection.
     back: oneshot::Sender<(Admission, WebSocketConnection)>,
 }
@@ -126,7 +128,8 @@ impl SessionRegistry {
             }
         };
         let (back, given_back) = oneshot::channel();
-        let attach = Attach { connection, admission, received: resume.received, back };
+        let Resume { received, attempt, .. } = *resume;
+        let attach = Attach { connection, admission, received, attempt, back };
         match session.send(attach).await {
             Ok(()) => given_back.await.ok(),
             Err(refused) => Some((refused.0.admission, refused.0.connection)),

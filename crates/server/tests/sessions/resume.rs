@@ -173,6 +173,36 @@ async fn a_resume_takes_over_from_a_connection_that_seems_alive() {
     assert_eq!(server.server.session_count(), 1);
 }
 
+/// Opens a connection whose `hello` resumes the session of that client.
+async fn attempt(server: &TestServer, of: &Client, number: Option<u64>) -> Client {
+    let mut client = Client::open(server.address, "").await;
+    let resume = json!({
+        "session": of.welcome["session"], "secret": of.welcome["secret"], "received": 0, "attempt": number,
+    });
+    client.send(json!({"type": "hello", "resume": resume})).await;
+    client
+}
+
+#[tokio::test]
+async fn a_resume_that_arrives_late_takes_the_session_from_no_newer_connection() {
+    let server = TestServer::start().await;
+    let mut first = server.client().await;
+    first.join(1).await;
+    let mut second = attempt(&server, &first, Some(3)).await;
+    assert_eq!(second.next().await["resumed"], true);
+    for late in [2, 3] {
+        let mut late = attempt(&server, &first, Some(late)).await;
+        assert_eq!(late.next().await["code"], "replaced");
+        assert_eq!(late.closed().await, 4409);
+    }
+    second.query(1).await;
+    assert_eq!(attempt(&server, &first, Some(4)).await.next().await["resumed"], true);
+    assert_eq!(second.next().await["code"], "replaced");
+    // A client that does not count is always believed.
+    assert_eq!(attempt(&server, &first, None).await.next().await["resumed"], true);
+    assert_eq!(server.server.session_count(), 1);
+}
+
 #[tokio::test]
 async fn a_resume_in_another_scope_finds_nothing() {
     let server = TestServer::start().await;

@@ -70,6 +70,8 @@ pub(crate) struct State {
     recovers_until: Option<Instant>,
     /// The pause before the next connection that the server has named.
     pub(crate) named_pause: Option<Duration>,
+    /// The number of `hello`s, over all sessions.
+    attempts: u64,
     link: Link,
     /// When everything was ended for good.
     closed: Option<Instant>,
@@ -163,6 +165,7 @@ impl Shared {
             session: None,
             recovers_until: None,
             named_pause: None,
+            attempts: 0,
             link: Link::Down,
             closed: None,
             farewell: None,
@@ -229,15 +232,17 @@ impl Shared {
 impl State {
     /// The first frame of a connection.
     pub(crate) fn hello(
-        &self,
+        &mut self,
         label: &str,
         credential: Option<Credential<'_>>,
         while_draining: bool,
     ) -> String {
+        self.attempts += 1;
         let resume = self.session.as_ref().or(self.farewell.as_ref()).map(|session| Resume {
             session: session.id.as_str().into(),
             secret: session.secret.as_str().into(),
             received: session.received,
+            attempt: Some(self.attempts),
         });
         let hello = Hello { client: Some(label.into()), credential, resume, while_draining };
         Envelope::new(ClientFrame::Hello(hello)).to_text()

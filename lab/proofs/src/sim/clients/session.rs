@@ -61,6 +61,8 @@ pub(super) struct Session {
     connection: Option<Connection>,
     /// None before the first welcome.
     known: Option<Known>,
+    /// The number of `hello`s.
+    attempts: u64,
     announced: Arc<Announced>,
     frames: VecDeque<Frame>,
     /// Reclaims that must be refused.
@@ -120,6 +122,7 @@ impl Session {
             label: label.to_owned(),
             connection: None,
             known: None,
+            attempts: 0,
             announced: Arc::default(),
             frames: VecDeque::new(),
             void: HashSet::new(),
@@ -134,10 +137,12 @@ impl Session {
         if self.connection.is_some() {
             return;
         }
+        self.attempts += 1;
         let resume = self.known.as_ref().map(|known| Resume {
             session: known.id.clone().into(),
             secret: known.secret.clone().into(),
             received: known.received,
+            attempt: Some(self.attempts),
         });
         if resume.is_some() {
             life.server.journal.count("web: connects again");
