@@ -95,7 +95,7 @@ describe('a key that is not taken', () => {
 describe('a function that gives keys', () => {
   test('is asked again before a key ends, and the session goes on', async (t) => {
     const keys = ['one', 'two'];
-    const { peer, server, locks } = await open(t, { credentialMs: 1000 }, { key: async () => keys.shift() });
+    const { peer, server, locks } = await open(t, { credentialMs: 5000 }, { key: async () => keys.shift() });
     await hold({ server, locks }, 'n', 1, 1);
     assert.equal(await peer.closed(server), 4000);
     const next = await peer.connection();

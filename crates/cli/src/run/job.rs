@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpgrp, getpid, kill_current_process_group, kill_process,
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpgrp, getpid, kill_current_process_group, kill_process,
     kill_process_group, test_kill_process_group, waitid,
 };
 use tokio::net::unix::pipe;
@@ -137,9 +137,8 @@ impl Job {
     pub(super) async fn command_ended(&mut self) -> io::Result<()> {
         // The status stays until the child is waited for.
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         while self.status.is_none() && waitid(WaitId::Pid(self.group), ended)?.is_none() {
-            match waitid(WaitId::Pid(self.group), stopped)? {
+            match stop_of(self.group)? {
                 Some(status) => self.stopped(status.stopping_signal()),
                 None => _ = self.changes.recv().await,
             }
@@ -184,6 +183,15 @@ impl Drop for Job {
     }
 }
 
+/// How that child has been stopped, if it has and this is not known yet.
+fn stop_of(child: Pid) -> io::Result<Option<WaitIdStatus>> {
+    match waitid(WaitId::Pid(child), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG) {
+        // It has ended just now: to the system, it is then no child that can stop.
+        Err(Errno::CHILD) => Ok(None),
+        done => Ok(done?),
+    }
+}
+
 /// As if the terminal had stopped us, too: the shell takes it back then.
 fn stop_with_our_group() {
     _ = kill_current_process_group(Signal::STOP);
@@ -225,4 +233,20 @@ fn path_of(program: &OsStr) -> PathBuf {
     };
     let is_path = program.as_encoded_bytes().contains(&b'/');
     if is_path { program.into() } else { search().unwrap_or_else(|| program.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use super::*;
+
+    #[test]
+    fn a_command_that_ends_while_its_stop_is_looked_for_is_no_fault() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        assert!(stop_of(pid).unwrap().is_none());
+        assert!(child.wait().unwrap().success());
+    }
 }

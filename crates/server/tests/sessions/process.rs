@@ -106,20 +106,25 @@ async fn short_session(address: SocketAddr, number: u64) {
     client.join(1).await;
     client.request(1, 1, &format!("name {number}")).await;
     client.granted(1).await;
-    for n in 0..49 {
-        let seq = client.seq + 1;
-        // The client reads each answer, and acknowledges with the next frame.
-        let frame = match n % 4 {
-            0 => json!({"type": format!("unknown {n}"), "seq": seq, "ack": client.received}),
-            1 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 9, "name": "x"}),
-            2 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": "x".repeat(5000)}),
-            _ => {
-                json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": 7, "mode": "neither"})
-            }
-        };
-        client.seq = seq;
-        client.send(frame).await;
-        assert_eq!(client.next().await["type"], "error");
+    for burst in 0..7 {
+        for n in 7 * burst..7 * (burst + 1) {
+            let seq = client.seq + 1;
+            let frame = match n % 4 {
+                0 => json!({"type": format!("unknown {n}"), "seq": seq, "ack": client.received}),
+                1 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 9, "name": "x"}),
+                2 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": "x".repeat(5000)}),
+                _ => {
+                    json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": 7, "mode": "neither"})
+                }
+            };
+            client.seq = seq;
+            client.feed(frame).await;
+        }
+        client.flush().await;
+        // The client reads each answer, and acknowledges with the next burst.
+        for _ in 0..7 {
+            assert_eq!(client.next().await["type"], "error");
+        }
     }
     match number % 3 {
         0 => client.send_text("no frame at all").await,

@@ -11,17 +11,15 @@
 //! docs/histories.md describes the format and the rules. No module here knows how lockhouse works inside.
 
 mod assignments;
-mod breach;
+pub mod breach;
 mod ends;
 mod keeping;
 mod overlaps;
 mod owners;
 mod pair;
-mod read;
+pub mod read;
 pub mod record;
 mod story;
-#[cfg(test)]
-mod tests;
 mod tokens;
 
 use std::collections::HashSet;
@@ -100,7 +98,7 @@ pub fn judge(lines: impl BufRead) -> anyhow::Result<Findings> {
 /// # Errors
 ///
 /// As for [`judge_file`], otherwise.
-pub(crate) fn judge_events(events: impl IntoIterator<Item = record::Event>) -> anyhow::Result<Findings> {
+pub fn judge_events(events: impl IntoIterator<Item = record::Event>) -> anyhow::Result<Findings> {
     judge_history(&History::of(events)?)
 }
 

@@ -11,16 +11,16 @@ use super::record::{Completion, Event, Found, Gain, Invocation, Mode, Reason, Th
 
 /// Why a file is not a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed {
-    pub(crate) line: usize,
-    pub(crate) field: String,
+pub struct Malformed {
+    pub line: usize,
+    pub field: String,
     /// As JSON, or a description.
-    pub(crate) value: String,
-    pub(crate) rule: String,
+    pub value: String,
+    pub rule: String,
 }
 
 impl Malformed {
-    pub(crate) fn new(line: usize, field: &str, value: impl Into<String>, rule: impl Into<String>) -> Self {
+    pub fn new(line: usize, field: &str, value: impl Into<String>, rule: impl Into<String>) -> Self {
         Self { line, field: field.to_owned(), value: value.into(), rule: rule.into() }
     }
 }
@@ -39,7 +39,7 @@ type Read<T> = Result<T, Malformed>;
 const TOKEN_LIMIT: u64 = 1 << 53;
 
 /// Reads one line, whose number is `line`.
-pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
+pub fn event(line: usize, text: &str) -> Read<Event> {
     let object: Object<'_> = serde_json::from_str(text).map_err(|error| {
         Malformed::new(line, "the line", shortened(text), format!("must be one JSON object: {error}"))
     })?;

@@ -6,9 +6,9 @@
 //! are indistinguishable from outside are visited once. The check reads only the core's output: outcomes,
 //! effects, snapshots, statuses.
 
-mod action;
+pub mod action;
 mod announced;
-mod offline;
+pub mod offline;
 mod world;
 
 use std::collections::HashSet;
@@ -52,10 +52,10 @@ const SHARDS: usize = 64;
 
 /// An action as a path stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Code(u8);
+pub struct Code(u8);
 
 impl Code {
-    const NONE: Self = Self(255);
+    pub const NONE: Self = Self(255);
 }
 
 /// The path to a state from the start.

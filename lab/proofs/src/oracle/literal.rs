@@ -15,8 +15,6 @@ mod entries;
 mod leases;
 mod offline;
 mod recovery;
-#[cfg(test)]
-mod to_the_letter;
 mod void;
 
 use std::collections::BTreeMap;
@@ -34,17 +32,17 @@ use recovery::Recovery;
 
 /// A lock manager: a map of queues and one set of held locks. Section 2.2
 #[derive(Clone)]
-pub(super) struct Literal {
+pub struct Literal {
     limits: Limits,
-    agents: Vec<Agent>,
-    queue_map: BTreeMap<NameBuf, Vec<Request>>,
-    held: Vec<Lock>,
+    pub agents: Vec<Agent>,
+    pub queue_map: BTreeMap<NameBuf, Vec<Request>>,
+    pub held: Vec<Lock>,
     effects: Vec<Effect>,
     last_token: u64,
     reserved: u64,
-    /// Counts all that begins, so that ages compare.
     /// The instant of the present command, from which deadlines count. Its tick may be earlier.
     came: Instant,
+    /// Counts all that begins, so that ages compare.
     births: u64,
     closed: bool,
     owners: Vec<Owner>,
@@ -62,8 +60,8 @@ pub(super) struct Literal {
 }
 
 #[derive(Clone)]
-struct Agent {
-    id: AgentId,
+pub struct Agent {
+    pub id: AgentId,
     born: u64,
     client_id: String,
     lease_ms: Option<u64>,
@@ -72,11 +70,11 @@ struct Agent {
 
 /// Section 2.5
 #[derive(Clone)]
-struct Request {
-    id: RequestId,
+pub struct Request {
+    pub id: RequestId,
     born: u64,
     made: Instant,
-    agent: AgentId,
+    pub agent: AgentId,
     client_id: String,
     name: NameBuf,
     mode: Mode,
@@ -88,8 +86,8 @@ struct Request {
 
 /// Section 2.4
 #[derive(Clone)]
-struct Lock {
-    request: Request,
+pub struct Lock {
+    pub request: Request,
     token: FencingToken,
     since: Instant,
     expires: Option<Instant>,
@@ -98,19 +96,19 @@ struct Lock {
 }
 
 /// The identities that the next agent and the next request get.
-#[derive(Clone, Copy)]
-pub(super) struct Fresh {
-    pub(super) agent: Option<AgentId>,
-    pub(super) request: Option<RequestId>,
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh {
+    pub agent: Option<AgentId>,
+    pub request: Option<RequestId>,
 }
 
 /// A new thing came to be for which no identity was provided.
 #[derive(Debug)]
-pub(super) struct Unnamed;
+pub struct Unnamed;
 
 impl Literal {
     /// Empty; its tokens begin above the mark.
-    pub(super) fn new(limits: Limits, token_mark: u64) -> Self {
+    pub fn new(limits: Limits, token_mark: u64) -> Self {
         Self {
             limits,
             agents: Vec::new(),
@@ -133,7 +131,7 @@ impl Literal {
         }
     }
 
-    pub(super) fn handle(
+    pub fn handle(
         &mut self,
         now: Now,
         command: Command<'_>,
@@ -170,43 +168,43 @@ impl Literal {
         })
     }
 
-    pub(super) fn take_effects(&mut self) -> Vec<Effect> {
+    pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    pub(super) fn agents(&self) -> Vec<AgentId> {
+    pub fn agents(&self) -> Vec<AgentId> {
         self.agents.iter().map(|agent| agent.id).collect()
     }
 
-    pub(super) fn held(&self) -> Vec<(RequestId, FencingToken)> {
+    pub fn held(&self) -> Vec<(RequestId, FencingToken)> {
         self.held.iter().map(|lock| (lock.request.id, lock.token)).collect()
     }
 
-    pub(super) fn pending(&self) -> Vec<RequestId> {
+    pub fn pending(&self) -> Vec<RequestId> {
         self.queue_map.values().flatten().map(|request| request.id).collect()
     }
 
-    pub(super) fn last_token(&self) -> u64 {
+    pub fn last_token(&self) -> u64 {
         self.last_token
     }
 
-    pub(super) fn reserved(&self) -> u64 {
+    pub fn reserved(&self) -> u64 {
         self.reserved
     }
 
     /// The name that the request waits for.
-    pub(super) fn waits_for(&self, request: RequestId) -> Option<NameBuf> {
+    pub fn waits_for(&self, request: RequestId) -> Option<NameBuf> {
         let mut pending = self.queue_map.values().flatten();
         pending.find(|other| other.id == request).map(|request| request.name.clone())
     }
 
     /// The number of requests, locks and claims.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.held.len() + self.pending().len() + self.rows.len() + self.claims.len()
     }
 
     /// The requests and locks of the agent, oldest request first.
-    pub(super) fn requests_of(&self, agent: AgentId) -> Vec<RequestId> {
+    pub fn requests_of(&self, agent: AgentId) -> Vec<RequestId> {
         let held = self.held.iter().map(|lock| &lock.request);
         let all = held.chain(self.queue_map.values().flatten());
         let mut own: Vec<&Request> = all.filter(|request| request.agent == agent).collect();
@@ -215,7 +213,7 @@ impl Literal {
     }
 
     /// The number of names under which something is held or queued.
-    pub(super) fn names(&self) -> usize {
+    pub fn names(&self) -> usize {
         let mut names: Vec<&NameBuf> = self.held.iter().map(|lock| &lock.request.name).collect();
         names.extend(self.queue_map.iter().filter(|(_, queue)| !queue.is_empty()).map(|(name, _)| name));
         names.extend(self.rows.iter().map(|row| &row.name).chain(self.claims.keys()));
@@ -225,7 +223,7 @@ impl Literal {
     }
 
     /// The number of requests, locks and claims.
-    pub(super) fn entries(&self) -> usize {
+    pub fn entries(&self) -> usize {
         let queued = self.queue_map.values().flatten().count();
         self.held.len() + queued + self.rows.len() + self.claims.len()
     }
@@ -342,7 +340,7 @@ impl Literal {
         self.process_the_lock_request_queue(now, &lock.request.name);
     }
 
-    fn release_by_id(&mut self, now: Instant, request: RequestId) -> bool {
+    pub fn release_by_id(&mut self, now: Instant, request: RequestId) -> bool {
         let at = self.held.iter().position(|lock| lock.request.id == request);
         at.map(|at| self.release_the_lock(now, at)).is_some()
     }
@@ -355,7 +353,7 @@ impl Literal {
         self.process_the_lock_request_queue(now, name);
     }
 
-    fn abort_by_id(&mut self, now: Instant, request: RequestId) -> bool {
+    pub fn abort_by_id(&mut self, now: Instant, request: RequestId) -> bool {
         let found = self.queue_map.values().flatten().find(|other| other.id == request);
         let name = found.map(|request| request.name.clone());
         name.map(|name| self.abort_the_request(now, &name, request)).is_some()
@@ -422,7 +420,7 @@ impl Literal {
     /// Steps 1 and 2 of the algorithm, without processing a queue in between, so that the agent's own
     /// requests are not granted for an instant when several are for one name. The queues are processed
     /// afterwards; the end result is the same.
-    fn end(&mut self, now: Instant, agent: AgentId) -> bool {
+    pub fn end(&mut self, now: Instant, agent: AgentId) -> bool {
         let alive = self.agents.iter().any(|other| other.id == agent);
         let mut touched = Vec::new();
         self.remove_all_of(agent, &mut touched);

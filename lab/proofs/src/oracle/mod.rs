@@ -3,7 +3,7 @@
 
 mod compare;
 mod histogram;
-mod literal;
+pub mod literal;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// The figures of one fleet, in order.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Figures(Vec<Figure>);
+pub struct Figures(Vec<Figure>);
 
 #[derive(Debug, PartialEq)]
 struct Figure {
@@ -16,21 +16,21 @@ struct Figure {
 }
 
 impl Figures {
-    pub(super) fn count(&mut self, what: &'static str, value: u64) {
+    pub fn count(&mut self, what: &'static str, value: u64) {
         self.push(what, value as f64, 0, "");
     }
 
     /// Of each of so many.
-    pub(super) fn each(&mut self, what: &'static str, sum: u64, count: u64) {
+    pub fn each(&mut self, what: &'static str, sum: u64, count: u64) {
         self.push(what, sum as f64 / count.max(1) as f64, 1, "");
     }
 
-    pub(super) fn rate(&mut self, what: &'static str, value: f64) {
+    pub fn rate(&mut self, what: &'static str, value: f64) {
         self.push(what, value, 1, "");
     }
 
     /// A time, of which the milliseconds are given.
-    pub(super) fn seconds(&mut self, what: &'static str, ms: u64) {
+    pub fn seconds(&mut self, what: &'static str, ms: u64) {
         self.push(what, ms as f64 / 1000.0, 2, " s");
     }
 
@@ -38,15 +38,15 @@ impl Figures {
         self.0.push(Figure { what, value, digits, unit });
     }
 
-    #[cfg(test)]
-    pub(super) fn get(&self, what: &str) -> f64 {
+    /// The value of that figure, which there must be.
+    pub fn get(&self, what: &str) -> f64 {
         let found = self.0.iter().find(|figure| figure.what == what);
         found.unwrap_or_else(|| panic!("no figure {what:?}")).value
     }
 }
 
 /// The table of several fleets, as it stands in a document.
-pub(super) fn table(fleets: &[(usize, Figures)]) -> String {
+pub fn table(fleets: &[(usize, Figures)]) -> String {
     let mut lines = vec![vec!["figure".to_owned()], vec!["---".to_owned()]];
     for (nodes, _) in fleets {
         lines[0].push(format!("{nodes} nodes"));
@@ -65,7 +65,7 @@ pub(super) fn table(fleets: &[(usize, Figures)]) -> String {
 }
 
 /// The same for programs.
-pub(super) fn to_json(fleets: &[(usize, Figures)]) -> Value {
+pub fn to_json(fleets: &[(usize, Figures)]) -> Value {
     let of_fleet = |(nodes, figures): &(usize, Figures)| {
         let figures: Vec<Value> =
             figures.0.iter().map(|figure| json!({"what": figure.what, "value": figure.value})).collect();

@@ -17,7 +17,7 @@ const IDLE_MS: u64 = 10_000;
 /// # Errors
 ///
 /// Something does not come about, or a promise is broken.
-pub(super) fn run(nodes: usize, locks: usize, seed: u64) -> Result<Figures, String> {
+pub fn run(nodes: usize, locks: usize, seed: u64) -> Result<Figures, String> {
     let (mut world, mut figures) = (World::new(seed), Figures::default());
     let named = |part: &'static str| move |why: String| format!("{part}: {why}");
     start(&mut world, nodes, &mut figures).map_err(named("start"))?;

@@ -12,7 +12,7 @@ use crate::history::record::{Completion, Event, Gain, Invocation, Reason, What};
 
 /// The journal of one schedule. Each event in it has an instant of its own, in the order of the events.
 #[derive(Debug)]
-pub(crate) struct Journal(Mutex<Page>);
+pub struct Journal(Mutex<Page>);
 
 #[derive(Debug)]
 struct Page {
@@ -37,11 +37,11 @@ struct Open {
 }
 
 /// The number of a request; none if the request is not in the journal.
-pub(crate) type Op = Option<u64>;
+pub type Op = Option<u64>;
 
 impl Journal {
     /// An empty one; with notes beside the history, if it is to be read by people.
-    pub(crate) fn new(with_notes: bool) -> Self {
+    pub fn new(with_notes: bool) -> Self {
         Self(Mutex::new(Page {
             now_ms: 1000,
             nth: 0,
@@ -55,26 +55,26 @@ impl Journal {
         }))
     }
 
-    pub(crate) fn now_ms(&self) -> u64 {
+    pub fn now_ms(&self) -> u64 {
         self.0.lock().now_ms
     }
 
-    pub(crate) fn advance(&self, ms: u64) {
+    pub fn advance(&self, ms: u64) {
         let mut page = self.0.lock();
         page.now_ms += ms;
         page.nth = 0;
     }
 
-    pub(crate) fn count(&self, class: &'static str) {
+    pub fn count(&self, class: &'static str) {
         self.0.lock().tally.add(class, 1);
     }
 
-    pub(crate) fn counted(&self, class: &'static str) -> u64 {
+    pub fn counted(&self, class: &'static str) -> u64 {
         self.0.lock().tally.of(class)
     }
 
     /// A note for readers of the trace.
-    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
+    pub fn note(&self, text: impl FnOnce() -> String) {
         let mut page = self.0.lock();
         let at = page.stamp();
         if let Some(notes) = &mut page.notes {
@@ -83,14 +83,14 @@ impl Journal {
     }
 
     /// Notes a breach, independently of the judge of histories.
-    pub(crate) fn breach(&self, what: impl Into<String>) {
+    pub fn breach(&self, what: impl Into<String>) {
         let mut page = self.0.lock();
         let at = page.stamp();
         let what = format!("{} (at {}.{:06} ms)", what.into(), at / 1_000_000, at % 1_000_000);
         page.breaches.push(what);
     }
 
-    pub(crate) fn invoke(&self, client: &Arc<str>, life: u64, bucket: &str, call: Invocation) -> u64 {
+    pub fn invoke(&self, client: &Arc<str>, life: u64, bucket: &str, call: Invocation) -> u64 {
         let mut page = self.0.lock();
         page.last_op += 1;
         let op = page.last_op;
@@ -100,7 +100,7 @@ impl Journal {
     }
 
     /// Only the first answer counts; whether this is it.
-    pub(crate) fn answer(&self, op: u64, answer: Completion) -> bool {
+    pub fn answer(&self, op: u64, answer: Completion) -> bool {
         let mut page = self.0.lock();
         let Some(Open { client, .. }) = page.open.remove(&op) else { return false };
         page.push(What::Answer { client: client.to_string(), op, answer });
@@ -108,48 +108,48 @@ impl Journal {
     }
 
     /// Whether the answer is in the journal.
-    pub(crate) fn ok(&self, op: Op, durable: bool, gain: Gain) -> bool {
+    pub fn ok(&self, op: Op, durable: bool, gain: Gain) -> bool {
         op.is_some_and(|op| self.answer(op, Completion::Ok { durable, gain }))
     }
 
-    pub(crate) fn refused(&self, op: Op, reason: Reason) {
+    pub fn refused(&self, op: Op, reason: Reason) {
         if let Some(op) = op {
             self.answer(op, Completion::Refused { reason, token: None, claimant: None });
         }
     }
 
-    pub(crate) fn unknown(&self, op: Op) {
+    pub fn unknown(&self, op: Op) {
         if let Some(op) = op {
             self.answer(op, Completion::Unknown);
         }
     }
 
     /// The client will never get the answers that it has not got by now.
-    pub(crate) fn gives_up(&self, client: &Arc<str>) {
+    pub fn gives_up(&self, client: &Arc<str>) {
         self.close(|open| open.client == *client);
     }
 
     /// The ended life of the server gives no more answers: its open requests stay unanswered.
-    pub(crate) fn life_is_over(&self, life: u64) {
+    pub fn life_is_over(&self, life: u64) {
         self.close(|open| open.life == life);
     }
 
-    pub(crate) fn lost(&self, client: &Arc<str>, op: u64, deadline_ms: Option<u64>) {
+    pub fn lost(&self, client: &Arc<str>, op: u64, deadline_ms: Option<u64>) {
         let deadline = deadline_ms.map(|ms| ms * 1_000_000);
         self.0.lock().push(What::Lost { client: client.to_string(), op, deadline });
     }
 
-    pub(crate) fn write(&self, what: What) {
+    pub fn write(&self, what: What) {
         self.0.lock().push(what);
     }
 
     /// An instant of its own.
-    pub(crate) fn stamp(&self) -> u64 {
+    pub fn stamp(&self) -> u64 {
         self.0.lock().stamp()
     }
 
     /// The id under which that secret stands in the history, and whether it is new.
-    pub(crate) fn id_of_claim(&self, secret: &Secret) -> (String, bool) {
+    pub fn id_of_claim(&self, secret: &Secret) -> (String, bool) {
         let mut page = self.0.lock();
         if let Some((_, id)) = page.claims.iter().find(|(known, _)| known == secret) {
             return (id.clone(), false);
@@ -160,7 +160,7 @@ impl Journal {
     }
 
     /// All events, and the notes.
-    pub(crate) fn close_journal(&self) -> Written {
+    pub fn close_journal(&self) -> Written {
         let mut page = self.0.lock();
         let page = &mut *page;
         Written {
@@ -180,11 +180,11 @@ impl Journal {
 
 /// The content of a closed journal.
 #[derive(Debug)]
-pub(crate) struct Written {
-    pub(crate) events: Vec<Event>,
-    pub(crate) breaches: Vec<String>,
-    pub(crate) tally: Tally,
-    pub(crate) notes: Vec<(u64, String)>,
+pub struct Written {
+    pub events: Vec<Event>,
+    pub breaches: Vec<String>,
+    pub tally: Tally,
+    pub notes: Vec<(u64, String)>,
 }
 
 impl Page {
@@ -201,7 +201,7 @@ impl Page {
 
 impl Written {
     /// Of a schedule that could not be played.
-    pub(crate) fn of_breach(what: String) -> Self {
+    pub fn of_breach(what: String) -> Self {
         Self { events: Vec::new(), breaches: vec![what], tally: Tally::new(), notes: Vec::new() }
     }
 }

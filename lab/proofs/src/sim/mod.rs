@@ -17,14 +17,14 @@ mod disk;
 mod ending;
 mod fault_plan;
 mod faults;
-pub(crate) mod fleet;
-mod journal;
+pub mod fleet;
+pub mod journal;
 mod ledger;
 mod look;
-mod run;
+pub mod run;
 mod schedule;
 mod server;
-mod tally;
+pub mod tally;
 
 use std::path::PathBuf;
 
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Verdict {
 
 /// What plays.
 #[derive(Clone, Copy, Debug)]
-enum Cast {
+pub enum Cast {
     /// Lives of one server.
     Server,
     /// Several nodes, over a database with this flaw.

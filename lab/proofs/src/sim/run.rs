@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Instant as Stopwatch;
 
 use anyhow::Context;
@@ -26,19 +28,20 @@ const SCHEDULES_PER_SIGHTING: u64 = 100;
 
 /// The results of many schedules.
 #[derive(Debug, Default)]
-struct Sum {
-    schedules: u64,
-    faults: u64,
-    commands: u64,
-    tally: Tally,
+pub struct Sum {
+    pub schedules: u64,
+    pub faults: u64,
+    pub commands: u64,
+    pub tally: Tally,
     /// By number.
-    breaches: BTreeMap<u64, Vec<String>>,
+    pub breaches: BTreeMap<u64, Vec<String>>,
 }
 
 pub(super) fn all(args: &Args, cast: Cast) -> Verdict {
     record_panics();
     let started = Stopwatch::now();
-    let sum = play_all(args, cast);
+    let threads = args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get));
+    let sum = play_many(args.schedules, args.seed, threads, cast);
     print!("{}", sum.tally);
     let floor = (sum.schedules / SCHEDULES_PER_SIGHTING).max(1);
     let rare = sum.tally.below(floor, cast.expected());
@@ -100,21 +103,19 @@ pub(super) fn only(args: &Args, cast: Cast, number: u64) -> Verdict {
     Ok(played.breaches.is_empty())
 }
 
-fn play_all(args: &Args, cast: Cast) -> Sum {
-    let threads = args
-        .threads
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
+/// Plays that number of schedules on that number of threads.
+pub fn play_many(schedules: u64, seed: u64, threads: usize, cast: Cast) -> Sum {
     let (next, sum) = (AtomicU64::new(1), Mutex::new(Sum::default()));
     let shows = std::io::stdout().is_terminal();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number > args.schedules {
+                    if number > schedules {
                         return;
                     }
-                    let played = play(cast, args.seed, number, false);
+                    let played = play(cast, seed, number, false);
                     let mut sum = sum.lock();
                     sum.add(number, &played);
                     if shows && sum.schedules % 100 == 0 {
@@ -144,7 +145,7 @@ impl Sum {
 }
 
 /// Plays one schedule and has it judged.
-fn play(cast: Cast, seed: u64, number: u64, with_notes: bool) -> Written {
+pub fn play(cast: Cast, seed: u64, number: u64, with_notes: bool) -> Written {
     let seed = Random::new(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).next_u64();
     PANICS.take();
     let played = catch_unwind(AssertUnwindSafe(|| cast.play(seed, with_notes)));
@@ -161,7 +162,7 @@ fn play(cast: Cast, seed: u64, number: u64, with_notes: bool) -> Written {
     written
 }
 
-fn judge(cast: Cast, written: &mut Written) {
+pub fn judge(cast: Cast, written: &mut Written) {
     let (commands, faults) = (written.tally.of("commands"), written.tally.of("faults"));
     let (least_commands, least_faults) = cast.least();
     if commands < least_commands || faults < least_faults {
@@ -184,85 +185,4 @@ fn record_panics() {
     std::panic::set_hook(Box::new(|info| {
         PANICS.with_borrow_mut(|panics| panics.push(format!("panic: {info}")));
     }));
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
-
-    use clap::ValueEnum;
-
-    use super::*;
-    use crate::sim::fleet::Plant;
-
-    #[test]
-    fn the_same_seed_plays_the_same_schedules() {
-        for number in 1..=20 {
-            let (one, two) = (play(Cast::Server, 7, number, false), play(Cast::Server, 7, number, false));
-            assert_eq!(one.breaches, two.breaches);
-            let differs = one.events.iter().zip(&two.events).find(|(one, two)| one != two);
-            assert_eq!(differs, None, "schedule {number}");
-            assert_eq!(one.events.len(), two.events.len(), "schedule {number}");
-        }
-        assert_ne!(play(Cast::Server, 7, 1, false).events, play(Cast::Server, 8, 1, false).events);
-    }
-
-    #[test]
-    fn the_same_seed_plays_the_same_schedules_of_a_fleet() {
-        for number in 1..=10 {
-            let [one, two] = [(); 2].map(|()| play(Cast::Fleet(None), 7, number, true));
-            assert_eq!(one.breaches, [""; 0], "schedule {number}");
-            let differs = one.notes.iter().zip(&two.notes).find(|(one, two)| one != two);
-            assert_eq!((differs, one.notes.len()), (None, two.notes.len()), "schedule {number}");
-            assert_eq!(one.tally.as_map(), two.tally.as_map(), "schedule {number}");
-        }
-    }
-
-    /// The most schedules that it takes to find a flaw. The rarest shows about once in 1500.
-    const BOUND: u64 = 8000;
-
-    #[test]
-    fn every_flaw_of_the_model_is_found() {
-        let find = |plant: Plant| {
-            let has_breach =
-                |number: &u64| !play(Cast::Fleet(Some(plant)), 1, *number, false).breaches.is_empty();
-            (plant, (1..=BOUND).find(has_breach))
-        };
-        let found = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                Plant::value_variants().iter().map(|plant| scope.spawn(move || find(*plant))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
-        });
-        assert!(found.iter().all(|(_, number)| number.is_some()), "{found:?}");
-    }
-
-    #[test]
-    fn a_schedule_that_does_too_little_is_a_breach() {
-        let mut idle = play(Cast::Server, 7, 1, false);
-        assert_eq!(idle.breaches, [""; 0]);
-        idle.tally = Tally::new();
-        judge(Cast::Server, &mut idle);
-        assert_eq!(idle.breaches, ["proves too little: 0 commands, 0 faults"]);
-    }
-
-    #[test]
-    fn the_sum_does_not_depend_on_the_number_of_threads() {
-        let sum = |threads| {
-            let args = Args {
-                schedules: 20,
-                seed: 7,
-                only: None,
-                threads: Some(threads),
-                history: None,
-                fleet: false,
-                plant: None,
-                json: None,
-            };
-            play_all(&args, Cast::Server)
-        };
-        let (one, four) = (sum(1), sum(4));
-        assert_eq!((one.commands, one.faults), (four.commands, four.faults));
-        assert_eq!(one.tally.as_map(), four.tally.as_map());
-        assert!(one.breaches.is_empty() && four.breaches.is_empty());
-    }
 }

@@ -6,31 +6,31 @@ use std::fmt;
 
 /// Counts by class.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(BTreeMap<&'static str, u64>);
+pub struct Tally(BTreeMap<&'static str, u64>);
 
 impl Tally {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::default()
     }
 
-    pub(crate) fn add(&mut self, class: &'static str, by: u64) {
+    pub fn add(&mut self, class: &'static str, by: u64) {
         *self.0.entry(class).or_default() += by;
     }
 
-    pub(crate) fn of(&self, class: &'static str) -> u64 {
+    pub fn of(&self, class: &'static str) -> u64 {
         self.0.get(class).copied().unwrap_or(0)
     }
 
-    pub(crate) fn join(&mut self, other: &Self) {
+    pub fn join(&mut self, other: &Self) {
         other.0.iter().for_each(|(class, count)| self.add(class, *count));
     }
 
     /// The classes of these that came up less often.
-    pub(crate) fn below(&self, floor: u64, expected: &[&'static str]) -> Vec<&'static str> {
+    pub fn below(&self, floor: u64, expected: &[&'static str]) -> Vec<&'static str> {
         expected.iter().copied().filter(|class| self.of(class) < floor).collect()
     }
 
-    pub(crate) fn as_map(&self) -> &BTreeMap<&'static str, u64> {
+    pub fn as_map(&self) -> &BTreeMap<&'static str, u64> {
         &self.0
     }
 }
@@ -45,7 +45,7 @@ impl fmt::Display for Tally {
 }
 
 /// The classes of events that have to occur in a run of lives of one server.
-pub(crate) const EXPECTED: &[&str] = &[
+pub const EXPECTED: &[&str] = &[
     "backup",
     "buckets dropped",
     "calendar is set",

@@ -193,6 +193,15 @@ impl Client {
         self.socket.send(Message::text(text)).await.unwrap();
     }
 
+    /// Sends a frame with the next [`flush`](Self::flush), or before.
+    pub(crate) async fn feed(&mut self, frame: Value) {
+        self.socket.feed(Message::text(frame.to_string())).await.unwrap();
+    }
+
+    pub(crate) async fn flush(&mut self) {
+        self.socket.flush().await.unwrap();
+    }
+
     /// Sends a numbered frame.
     pub(crate) async fn call(&mut self, mut frame: Value) {
         self.seq += 1;

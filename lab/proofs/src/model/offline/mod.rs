@@ -1,6 +1,6 @@
 //! A small world of two owners, one claimant and one agent, on two names.
 
-mod action;
+pub mod action;
 mod announced;
 mod ends;
 

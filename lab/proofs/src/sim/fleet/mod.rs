@@ -26,7 +26,7 @@ mod session;
 mod wire;
 mod world;
 
-pub(super) use self::model::Plant;
+pub use self::model::Plant;
 pub(super) use self::world::{LEAST_COMMANDS, LEAST_FAULTS, play};
 
 /// The classes of events that have to occur in a run.

@@ -6,6 +6,6 @@ mod store;
 mod tables;
 
 pub(crate) use self::database::{Database, Lane, News, Standby, Traffic};
-pub(crate) use self::plant::Plant;
+pub use self::plant::Plant;
 pub(crate) use self::store::ModelFleet;
 pub(crate) use self::tables::{StatementKind, Tables};

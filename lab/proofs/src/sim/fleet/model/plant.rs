@@ -3,7 +3,7 @@
 
 /// A flaw that a run must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Plant {
+pub enum Plant {
     /// A new generation gives the tokens of the lost one again
     NoLeap,
     /// No statement looks whether the database has lost what was confirmed

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use random::Random;
 
-use super::super::breach::Kind;
-use super::super::record::{Completion, Event, Found, Gain, Invocation, Mode, Reason, Thing, What};
+use proofs::history::breach::Kind;
+use proofs::history::record::{Completion, Event, Found, Gain, Invocation, Mode, Reason, Thing, What};
 
 /// A way to spoil a history. The result is none where the history gives no occasion.
 pub(crate) struct Mutation {

@@ -13,9 +13,9 @@ use random::Random;
 use serde::Deserialize;
 
 use self::naive::Plan;
-use super::breach::Kind;
-use super::record::Event;
-use super::{judge, judge_file, read};
+use proofs::history::breach::Kind;
+use proofs::history::record::Event;
+use proofs::history::{judge, judge_file, read};
 
 /// The verdict that `tests/histories/verdicts.json` expects for a file.
 #[derive(Deserialize)]

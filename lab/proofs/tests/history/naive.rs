@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use random::Random;
 
-use super::super::record::{Completion, Event, Found, Gain, Invocation, Mode, Reason, Thing, What};
+use proofs::history::record::{Completion, Event, Found, Gain, Invocation, Mode, Reason, Thing, What};
 
 const MS: u64 = 1_000_000;
 

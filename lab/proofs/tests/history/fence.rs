@@ -1,8 +1,8 @@
 //! The fence: what passes it, and in which order.
 
-use super::super::breach::Kind;
-use super::super::judge_events;
-use super::super::record::{Completion, Event, Gain, Invocation, Mode, Reason, What};
+use proofs::history::breach::Kind;
+use proofs::history::judge_events;
+use proofs::history::record::{Completion, Event, Gain, Invocation, Mode, Reason, What};
 
 /// Lines of two clients: `c1` has the lock with token 1, then `c2` with token 2.
 struct Lines(Vec<Event>);
