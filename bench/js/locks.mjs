@@ -72,7 +72,7 @@ async function measureEcho({ echoUrl, sliceMs, warmUpMs }) {
   return rate;
 }
 
-const browser = await launchChromium();
+const browser = await launchChromium({ whole: true });
 try {
   const page = await browser.newPage();
   // A page of the server's own origin; this one runs no script.

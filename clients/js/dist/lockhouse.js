@@ -213,8 +213,12 @@ function acknowledging(body, ack) {
 }
 var CLIENT_LABEL = "lockhouse-js/0.1.0";
 function helloText(credential, identity) {
-  const resume = identity && { ...identity, received: identity.received[0] };
+  const resume = identity && resumeOf(identity);
   return JSON.stringify({ type: "hello", client: CLIENT_LABEL, credential, ...resume && { resume } });
+}
+function resumeOf({ session, secret, received, attempts }) {
+  attempts[0] += 1;
+  return { session, secret, received: received[0], attempt: attempts[0] };
 }
 
 // src/errors.ts
@@ -1561,8 +1565,8 @@ var Session = class {
     this.#keys.taken();
     this.#dialer.connected();
     clearTimeout(this.#dialTimer);
-    const received = this.#identity?.received ?? newCounter();
-    this.#identify({ session: welcome.session, secret: welcome.secret, received });
+    const { received, attempts } = this.#identity ?? { received: newCounter(), attempts: newCounter() };
+    this.#identify({ session: welcome.session, secret: welcome.secret, received, attempts });
     this.#epoch = welcome.epoch;
     this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
     this.#frameBytes = welcome.frameBytes;

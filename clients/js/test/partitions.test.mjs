@@ -17,6 +17,7 @@ describe('partitions', () => {
     lab = await startLab({
       serverArgs: ({ port }) => secure(port).flatMap((origin) => ['--allow-origin', origin]),
       chromium: ({ port }) => ({
+        whole: true,
         args: [
           // The last of several such switches counts: this one keeps the partitioning that Playwright turns
           // off.

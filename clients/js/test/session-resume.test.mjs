@@ -312,6 +312,6 @@ describe('leases', () => {
     const opened = await open(t, { heartbeatMs: 20 });
     const server = await opened.peer.connection();
     assert.equal(opened.server.closeCode, 4000);
-    assert.deepEqual(server.hello.resume, { session: 's1', secret: 'hush', received: 0 });
+    assert.deepEqual(server.hello.resume, { session: 's1', secret: 'hush', received: 0, attempt: 1 });
   });
 });

@@ -402,7 +402,7 @@ describe('closing', () => {
     opened.client.close();
     await assert.rejects(released, { name: 'AbortError' });
     const server = await opened.peer.connection();
-    assert.deepEqual(server.hello.resume, { session: 's1', secret: 'hush', received: 1 });
+    assert.deepEqual(server.hello.resume, { session: 's1', secret: 'hush', received: 1, attempt: 1 });
     server.welcome({ resumed: true, received: 2 });
     assert.equal(server.closeCode, 1000);
     assert.deepEqual(server.frames.slice(1), []);

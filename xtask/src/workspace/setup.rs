@@ -25,7 +25,10 @@ const fn tool(program: &'static str, package: &'static str, purpose: &'static st
     Tool { program, package, purpose }
 }
 
-const BROWSER: [Tool; 1] = [tool("chromium", "chromium", "the browser tests need it")];
+const BROWSER: [Tool; 2] = [
+    tool("chromium", "chromium", "the browser tests need it"),
+    tool("chromium-headless-shell", "chromium-headless-shell", "the browser tests need it"),
+];
 
 /// The tests start servers of their own; the ones that Debian sets up are not used.
 const POSTGRES: [Tool; 3] = [
@@ -159,6 +162,6 @@ mod tests {
     fn all_that_is_missing_is_installed_by_one_command() {
         let missing: Vec<&Tool> = POSTGRES.iter().chain(&BROWSER).collect();
         let command = apt(&missing);
-        assert!(command.ends_with("--no-install-recommends postgresql-15 pgbouncer chromium"), "{command}");
+        assert!(command.ends_with("--no-install-recommends postgresql-15 pgbouncer chromium chromium-headless-shell"), "{command}");
     }
 }

@@ -32,6 +32,8 @@ export interface Identity {
     readonly secret: string;
     /** How many numbered frames of the server have been processed. */
     readonly received: Counter;
+    /** How many times it was presented: one that arrives late must not take the session from a newer connection. */
+    readonly attempts: Counter;
 }
 /** A number that threads may share. */
 export type Counter = Float64Array & {

@@ -9,7 +9,10 @@ if (!native) {
   describe('the back/forward cache', () => {
     let lab;
     before(async () => {
-      lab = await startLab({ lease: '60s', chromium: () => ({ ignore: ['--disable-back-forward-cache'] }) });
+      lab = await startLab({
+        lease: '60s',
+        chromium: () => ({ whole: true, ignore: ['--disable-back-forward-cache'] }),
+      });
     });
     after(() => lab?.end());
 
