@@ -162,6 +162,11 @@ mod tests {
     fn all_that_is_missing_is_installed_by_one_command() {
         let missing: Vec<&Tool> = POSTGRES.iter().chain(&BROWSER).collect();
         let command = apt(&missing);
-        assert!(command.ends_with("--no-install-recommends postgresql-15 pgbouncer chromium chromium-headless-shell"), "{command}");
+        assert!(
+            command.ends_with(
+                "--no-install-recommends postgresql-15 pgbouncer chromium chromium-headless-shell"
+            ),
+            "{command}"
+        );
     }
 }

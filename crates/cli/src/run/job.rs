@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpgrp, getpid, kill_current_process_group, kill_process,
-    kill_process_group, test_kill_process_group, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpgrp, getpid, kill_current_process_group,
+    kill_process, kill_process_group, test_kill_process_group, waitid,
 };
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{self, SignalKind};

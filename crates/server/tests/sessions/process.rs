@@ -112,7 +112,9 @@ async fn short_session(address: SocketAddr, number: u64) {
             let frame = match n % 4 {
                 0 => json!({"type": format!("unknown {n}"), "seq": seq, "ack": client.received}),
                 1 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 9, "name": "x"}),
-                2 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": "x".repeat(5000)}),
+                2 => {
+                    json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": "x".repeat(5000)})
+                }
                 _ => {
                     json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": 7, "mode": "neither"})
                 }

@@ -131,12 +131,7 @@ impl Literal {
         }
     }
 
-    pub fn handle(
-        &mut self,
-        now: Now,
-        command: Command<'_>,
-        fresh: Fresh,
-    ) -> Result<Outcome, Unnamed> {
+    pub fn handle(&mut self, now: Now, command: Command<'_>, fresh: Fresh) -> Result<Outcome, Unnamed> {
         self.came = now.deadline(0);
         let now = now.tick();
         Ok(match command {
@@ -168,19 +163,19 @@ impl Literal {
         })
     }
 
-    pub fn take_effects(&mut self) -> Vec<Effect> {
+    pub(super) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    pub fn agents(&self) -> Vec<AgentId> {
+    pub(super) fn agents(&self) -> Vec<AgentId> {
         self.agents.iter().map(|agent| agent.id).collect()
     }
 
-    pub fn held(&self) -> Vec<(RequestId, FencingToken)> {
+    pub(super) fn held(&self) -> Vec<(RequestId, FencingToken)> {
         self.held.iter().map(|lock| (lock.request.id, lock.token)).collect()
     }
 
-    pub fn pending(&self) -> Vec<RequestId> {
+    pub(super) fn pending(&self) -> Vec<RequestId> {
         self.queue_map.values().flatten().map(|request| request.id).collect()
     }
 
@@ -188,23 +183,23 @@ impl Literal {
         self.last_token
     }
 
-    pub fn reserved(&self) -> u64 {
+    pub(super) fn reserved(&self) -> u64 {
         self.reserved
     }
 
     /// The name that the request waits for.
-    pub fn waits_for(&self, request: RequestId) -> Option<NameBuf> {
+    pub(super) fn waits_for(&self, request: RequestId) -> Option<NameBuf> {
         let mut pending = self.queue_map.values().flatten();
         pending.find(|other| other.id == request).map(|request| request.name.clone())
     }
 
     /// The number of requests, locks and claims.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.held.len() + self.pending().len() + self.rows.len() + self.claims.len()
     }
 
     /// The requests and locks of the agent, oldest request first.
-    pub fn requests_of(&self, agent: AgentId) -> Vec<RequestId> {
+    pub(super) fn requests_of(&self, agent: AgentId) -> Vec<RequestId> {
         let held = self.held.iter().map(|lock| &lock.request);
         let all = held.chain(self.queue_map.values().flatten());
         let mut own: Vec<&Request> = all.filter(|request| request.agent == agent).collect();
@@ -213,7 +208,7 @@ impl Literal {
     }
 
     /// The number of names under which something is held or queued.
-    pub fn names(&self) -> usize {
+    pub(super) fn names(&self) -> usize {
         let mut names: Vec<&NameBuf> = self.held.iter().map(|lock| &lock.request.name).collect();
         names.extend(self.queue_map.iter().filter(|(_, queue)| !queue.is_empty()).map(|(name, _)| name));
         names.extend(self.rows.iter().map(|row| &row.name).chain(self.claims.keys()));
@@ -223,7 +218,7 @@ impl Literal {
     }
 
     /// The number of requests, locks and claims.
-    pub fn entries(&self) -> usize {
+    pub(super) fn entries(&self) -> usize {
         let queued = self.queue_map.values().flatten().count();
         self.held.len() + queued + self.rows.len() + self.claims.len()
     }

@@ -40,7 +40,8 @@ pub struct Sum {
 pub(super) fn all(args: &Args, cast: Cast) -> Verdict {
     record_panics();
     let started = Stopwatch::now();
-    let threads = args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get));
+    let threads =
+        args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get));
     let sum = play_many(args.schedules, args.seed, threads, cast);
     print!("{}", sum.tally);
     let floor = (sum.schedules / SCHEDULES_PER_SIGHTING).max(1);

@@ -2,8 +2,8 @@
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquire, AgentId, Command, Grant, Instant, Limits, LockManager, Mode, Name, NameBuf, NewAgent, NewRequest,
-    Outcome, RequestId,
+    Acquire, AgentId, Command, Grant, Instant, Limits, LockManager, Mode, Name, NameBuf, NewAgent,
+    NewRequest, Outcome, RequestId,
 };
 use proofs::oracle::literal::{Fresh, Literal};
 use random::Random;

@@ -3,10 +3,10 @@
 use std::thread;
 
 use clap::ValueEnum;
+use proofs::sim::Cast;
 use proofs::sim::fleet::Plant;
 use proofs::sim::run::{judge, play, play_many};
 use proofs::sim::tally::Tally;
-use proofs::sim::Cast;
 
 #[test]
 fn the_same_seed_plays_the_same_schedules() {

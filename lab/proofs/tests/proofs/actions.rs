@@ -22,11 +22,10 @@ where
 #[test]
 fn every_action_on_web_locks_survives_its_byte() {
     let requests = (0..AGENTS).flat_map(|agent| (0..NAMES.len()).map(move |name| (agent, name)));
-    let requests = requests.flat_map(|(agent, name)| {
-        (0..KINDS.len()).map(move |kind| Action::Request { agent, name, kind })
-    });
-    let agents =
-        (0..AGENTS).flat_map(|agent| [Action::Join { agent }, Action::End { agent }, Action::Renew { agent }]);
+    let requests = requests
+        .flat_map(|(agent, name)| (0..KINDS.len()).map(move |kind| Action::Request { agent, name, kind }));
+    let agents = (0..AGENTS)
+        .flat_map(|agent| [Action::Join { agent }, Action::End { agent }, Action::Renew { agent }]);
     let finishes = (0..100).map(|request| Action::Finish { request });
     survive_their_bytes(requests.chain(agents).chain(finishes).chain([Action::Tick]));
 }

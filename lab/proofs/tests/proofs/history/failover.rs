@@ -1,9 +1,9 @@
 //! Failovers: what they may undo, each time one of several things that the same history has.
 
+use super::{folder, lines};
 use proofs::history::breach::Kind;
 use proofs::history::record::{Event, What};
 use proofs::history::{judge, read};
-use super::{folder, lines};
 
 /// The history of `good-failed-over.jsonl` with another event of the failover, and what the judge finds in
 /// it.
