@@ -4,7 +4,7 @@ use std::fmt;
 
 use lockhouse_core::{Acquire, Mode};
 
-use super::Code;
+use super::ActionCode;
 
 pub const AGENTS: usize = 3;
 pub const NAMES: [&str; 2] = ["A", "B"];
@@ -58,7 +58,7 @@ const RENEW: u8 = END + AGENTS as u8;
 const TICK: u8 = RENEW + AGENTS as u8;
 const FINISH: u8 = 128;
 
-impl From<Action> for Code {
+impl From<Action> for ActionCode {
     fn from(action: Action) -> Self {
         // Each of these numbers fits into a byte, as the world is small.
         Self(match action {
@@ -74,8 +74,8 @@ impl From<Action> for Code {
     }
 }
 
-impl From<Code> for Action {
-    fn from(Code(code): Code) -> Self {
+impl From<ActionCode> for Action {
+    fn from(ActionCode(code): ActionCode) -> Self {
         let number = usize::from(code);
         match code {
             ..JOIN => Self::Request {

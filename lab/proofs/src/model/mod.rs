@@ -52,21 +52,21 @@ const SHARDS: usize = 64;
 
 /// An action as a path stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Code(u8);
+pub struct ActionCode(u8);
 
-impl Code {
+impl ActionCode {
     pub const NONE: Self = Self(255);
 }
 
 /// The path to a state from the start.
-type Path = [Code; MAX_DEPTH];
+type Path = [ActionCode; MAX_DEPTH];
 
 /// A state without its history: equal keys mean that the two states are indistinguishable from outside.
 type Key = u128;
 
 /// The core, the output that it has given, and the checks of the promises on both.
 trait SmallWorld: Sized {
-    type Action: Copy + From<Code> + Into<Code> + Display;
+    type Action: Copy + From<ActionCode> + Into<ActionCode> + Display;
 
     /// The world at its start, in which an agent has at most this number of requests and locks.
     fn new(requests: u32) -> Result<Self, Breach>;
@@ -171,7 +171,7 @@ fn explore<W: SmallWorld>(depth: usize, requests: u32) -> Exploration {
         Ok(start) => visited.insert(start.key()),
         Err(breach) => return Exploration { found: Some(Found { path: Vec::new(), breach }), ..explored },
     };
-    let mut frontier: Vec<Path> = vec![[Code::NONE; MAX_DEPTH]];
+    let mut frontier: Vec<Path> = vec![[ActionCode::NONE; MAX_DEPTH]];
     for at in 0..depth {
         let layer = expand::<W>(&frontier, at, requests, &visited);
         explored.transitions += layer.transitions;

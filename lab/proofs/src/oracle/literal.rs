@@ -34,9 +34,9 @@ use recovery::Recovery;
 #[derive(Clone)]
 pub struct Literal {
     limits: Limits,
-    pub agents: Vec<Agent>,
-    pub queue_map: BTreeMap<NameBuf, Vec<Request>>,
-    pub held: Vec<Lock>,
+    agents: Vec<Agent>,
+    queue_map: BTreeMap<NameBuf, Vec<Request>>,
+    held: Vec<Lock>,
     effects: Vec<Effect>,
     last_token: u64,
     reserved: u64,
@@ -60,8 +60,8 @@ pub struct Literal {
 }
 
 #[derive(Clone)]
-pub struct Agent {
-    pub id: AgentId,
+struct Agent {
+    id: AgentId,
     born: u64,
     client_id: String,
     lease_ms: Option<u64>,
@@ -70,11 +70,11 @@ pub struct Agent {
 
 /// Section 2.5
 #[derive(Clone)]
-pub struct Request {
-    pub id: RequestId,
+struct Request {
+    id: RequestId,
     born: u64,
     made: Instant,
-    pub agent: AgentId,
+    agent: AgentId,
     client_id: String,
     name: NameBuf,
     mode: Mode,
@@ -86,8 +86,8 @@ pub struct Request {
 
 /// Section 2.4
 #[derive(Clone)]
-pub struct Lock {
-    pub request: Request,
+struct Lock {
+    request: Request,
     token: FencingToken,
     since: Instant,
     expires: Option<Instant>,
@@ -171,11 +171,11 @@ impl Literal {
         self.agents.iter().map(|agent| agent.id).collect()
     }
 
-    pub(super) fn held(&self) -> Vec<(RequestId, FencingToken)> {
+    pub fn held(&self) -> Vec<(RequestId, FencingToken)> {
         self.held.iter().map(|lock| (lock.request.id, lock.token)).collect()
     }
 
-    pub(super) fn pending(&self) -> Vec<RequestId> {
+    pub fn pending(&self) -> Vec<RequestId> {
         self.queue_map.values().flatten().map(|request| request.id).collect()
     }
 
@@ -188,9 +188,14 @@ impl Literal {
     }
 
     /// The name that the request waits for.
-    pub(super) fn waits_for(&self, request: RequestId) -> Option<NameBuf> {
+    pub fn waits_for(&self, request: RequestId) -> Option<NameBuf> {
         let mut pending = self.queue_map.values().flatten();
         pending.find(|other| other.id == request).map(|request| request.name.clone())
+    }
+
+    /// Removes the agent and nothing else.
+    pub fn forget(&mut self, agent: AgentId) {
+        self.agents.retain(|other| other.id != agent);
     }
 
     /// The number of requests, locks and claims.
@@ -199,7 +204,7 @@ impl Literal {
     }
 
     /// The requests and locks of the agent, oldest request first.
-    pub(super) fn requests_of(&self, agent: AgentId) -> Vec<RequestId> {
+    pub fn requests_of(&self, agent: AgentId) -> Vec<RequestId> {
         let held = self.held.iter().map(|lock| &lock.request);
         let all = held.chain(self.queue_map.values().flatten());
         let mut own: Vec<&Request> = all.filter(|request| request.agent == agent).collect();

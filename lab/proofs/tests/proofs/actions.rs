@@ -2,19 +2,19 @@
 
 use std::fmt::Debug;
 
-use proofs::model::Code;
+use proofs::model::ActionCode;
 use proofs::model::action::{AGENTS, Action, KINDS, NAMES};
 use proofs::model::offline::action as offline;
 
 fn survive_their_bytes<A>(actions: impl IntoIterator<Item = A>)
 where
-    A: Copy + Debug + PartialEq + From<Code> + Into<Code>,
+    A: Copy + Debug + PartialEq + From<ActionCode> + Into<ActionCode>,
 {
     let mut seen = Vec::new();
     for action in actions {
-        let code: Code = action.into();
+        let code: ActionCode = action.into();
         assert_eq!(A::from(code), action);
-        assert!(code != Code::NONE && !seen.contains(&code), "{action:?} shares its code");
+        assert!(code != ActionCode::NONE && !seen.contains(&code), "{action:?} shares its code");
         seen.push(code);
     }
 }

@@ -13,31 +13,22 @@ const NOW: Instant = Instant::from_millis(0);
 /// Section 2.6 to the letter: first each request is aborted, then each lock released, each with its
 /// processing.
 fn end_to_the_letter(literal: &mut Literal, agent: AgentId) {
-    let requests: Vec<RequestId> = literal
-        .queue_map
-        .values()
-        .flatten()
-        .filter(|request| request.agent == agent)
-        .map(|request| request.id)
-        .collect();
-    requests.into_iter().for_each(|request| _ = literal.abort_by_id(NOW, request));
-    let locks: Vec<RequestId> =
-        literal.held.iter().filter(|lock| lock.request.agent == agent).map(|lock| lock.request.id).collect();
-    locks.into_iter().for_each(|lock| _ = literal.release_by_id(NOW, lock));
-    literal.agents.retain(|other| other.id != agent);
+    let own = literal.requests_of(agent);
+    for request in literal.pending().into_iter().filter(|request| own.contains(request)) {
+        literal.abort_by_id(NOW, request);
+    }
+    for (lock, _) in literal.held().into_iter().filter(|(lock, _)| own.contains(lock)) {
+        literal.release_by_id(NOW, lock);
+    }
+    literal.forget(agent);
 }
 
-/// The holders and the waiters, without tokens.
-fn state(literal: &Literal) -> (Vec<RequestId>, Vec<(NameBuf, Vec<RequestId>)>) {
-    let mut held: Vec<RequestId> = literal.held.iter().map(|lock| lock.request.id).collect();
+/// The holders, and the waiters in the order of their queues, without tokens.
+fn state(literal: &Literal) -> (Vec<RequestId>, Vec<(RequestId, Option<NameBuf>)>) {
+    let mut held: Vec<RequestId> = literal.held().into_iter().map(|(lock, _)| lock).collect();
     held.sort();
-    let waiting = literal.queue_map.iter().filter(|(_, queue)| !queue.is_empty());
-    (
-        held,
-        waiting
-            .map(|(name, queue)| (name.clone(), queue.iter().map(|request| request.id).collect()))
-            .collect(),
-    )
+    let pending = literal.pending().into_iter();
+    (held, pending.map(|request| (request, literal.waits_for(request))).collect())
 }
 
 /// Identities to give away, and a manager with three agents and random requests.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use lockhouse_core::{Acquire, FencingToken, NameBuf, Refusal};
+use lockhouse_core::{Acquire, FencingToken, Limits, NameBuf, Refusal};
 use lockhouse_wire::{
     ClientCall, EndedReason, ErrorCode, FrameProblem, HolderView, LostReason, ServerEvent, Ticket,
-    WebLockRequest,
+    WebLockRequest, WireLimits,
 };
 use tokio::sync::Notify;
 
@@ -505,5 +505,16 @@ pub(crate) fn refused(
             rule: problem.rule.as_deref().unwrap_or(&problem.message).to_owned(),
         }),
         _ => RequestError::Refused(problem.message.clone().into_owned()),
+    }
+}
+
+/// The bounds of the server, in the terms of the core.
+pub(super) fn limits(wire: &WireLimits) -> Limits {
+    let size = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
+    Limits {
+        name_units: size(wire.name_units),
+        metadata_bytes: size(wire.metadata_bytes),
+        requests_per_agent: u32::try_from(wire.requests_per_agent).unwrap_or(u32::MAX),
+        ..Limits::DEFAULT
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lockhouse_core::Limits;
 use lockhouse_wire::{
     ACK_EVERY, ClientFrame, Credential, Envelope, FatalCode, Hello, MessageBuilder, MessageCursor, Resume,
-    ServerFrame, Welcome, WireLimits, close,
+    ServerFrame, Welcome, close,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -19,7 +19,7 @@ use super::breach::ProtocolViolation;
 use super::lease::{Deadline, SessionLease};
 use super::looks::Looks;
 use super::outbox::Outbox;
-use super::requests::{RequestEntry, SessionEnd};
+use super::requests::{RequestEntry, SessionEnd, limits};
 use super::status::ConnectionState;
 use crate::error::RequestError;
 use crate::loss::Loss;
@@ -589,15 +589,5 @@ impl Session {
             self.pongs.pop_front();
         }
         self.pongs.push_back(n);
-    }
-}
-
-fn limits(wire: &WireLimits) -> Limits {
-    let size = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
-    Limits {
-        name_units: size(wire.name_units),
-        metadata_bytes: size(wire.metadata_bytes),
-        requests_per_agent: u32::try_from(wire.requests_per_agent).unwrap_or(u32::MAX),
-        ..Limits::DEFAULT
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use lockhouse_core::Mode;
 
-use crate::model::Code;
+use crate::model::ActionCode;
 
 pub const OWNERS: usize = 2;
 pub const NAMES: [&str; 2] = ["A", "B"];
@@ -139,7 +139,7 @@ pub fn all() -> Vec<Action> {
     owners.chain(pairs).chain(names).chain([Action::Tick]).collect()
 }
 
-impl From<Action> for Code {
+impl From<Action> for ActionCode {
     fn from(action: Action) -> Self {
         if let Action::Finish { request } = action {
             return Self(FINISH + request as u8);
@@ -149,8 +149,8 @@ impl From<Action> for Code {
     }
 }
 
-impl From<Code> for Action {
-    fn from(Code(code): Code) -> Self {
+impl From<ActionCode> for Action {
+    fn from(ActionCode(code): ActionCode) -> Self {
         match code {
             FINISH.. => Self::Finish { request: usize::from(code - FINISH) },
             code => all()[usize::from(code)],
