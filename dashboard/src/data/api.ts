@@ -100,6 +100,9 @@ const ANSWER_MS = 10_000;
 /** The same of a change. It has longer, as the outcome of one that is given up is unknown. */
 const CHANGE_MS = 30_000;
 
+/** What is the same of all requests. A redirect that is followed would take the key elsewhere. */
+export const ALWAYS = { cache: 'no-store', credentials: 'omit', redirect: 'manual' } as const;
+
 /**
  * One call; rejects with a `Problem`, also where there is no connection, or no answer in time (status 0).
  */
@@ -110,7 +113,7 @@ export async function call<T>(
   body?: unknown,
   signal?: AbortSignal,
 ): Promise<T> {
-  const options: RequestInit = { method, headers: headers(), cache: 'no-store', credentials: 'omit' };
+  const options: RequestInit = { ...ALWAYS, method, headers: headers() };
   if (body !== undefined) {
     options.headers = { ...headers(), 'Content-Type': 'application/json' };
     options.body = JSON.stringify(body);
@@ -123,6 +126,7 @@ export async function call<T>(
   let text: string;
   try {
     const response = await fetch(path + writeSearch(query), options);
+    if (isRedirect(response)) throw new Problem({ status: 0, code: 'unreachable', detail: REDIRECTED });
     if (!response.ok) throw await refusal(path, response, turn);
     text = await response.text();
   } catch (error) {
@@ -135,6 +139,15 @@ export async function call<T>(
     clearTimeout(timer);
   }
   return (text === '' ? undefined : JSON.parse(text)) as T;
+}
+
+const REDIRECTED =
+  'The answer is a redirect, which is not followed: it would take the key elsewhere. ' +
+  'Is there a proxy that asks for a sign-in? Load the page again.';
+
+/** Browsers do not tell where it leads. */
+function isRedirect({ type, status }: Response): boolean {
+  return type === 'opaqueredirect' || (status >= 300 && status < 400);
 }
 
 /** Asks whether the caller may operate in that bucket. Where there is no answer, the attempt may show it. */

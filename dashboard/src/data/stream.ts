@@ -1,7 +1,7 @@
 // One stream of events, over as many connections as it takes.
 
 import { EventReader } from '../logic/sse';
-import { headers } from './api';
+import { ALWAYS, headers } from './api';
 import type { LockEvent } from './types';
 
 const FIRST_PAUSE_MS = 500;
@@ -26,9 +26,8 @@ export async function follow(
     try {
       const from = last === '' ? {} : { 'Last-Event-ID': last };
       const response = await fetch(path, {
+        ...ALWAYS,
         headers: { ...headers(), ...from },
-        cache: 'no-store',
-        credentials: 'omit',
         signal: AbortSignal.any([signal, silence.signal]),
       });
       if (response.ok && response.body) {

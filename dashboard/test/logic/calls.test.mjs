@@ -9,6 +9,7 @@ import { load } from './support.mjs';
 const { access, call, inBucket, learnOperate, mayOperate, useKey } = await load('data/api.ts');
 const { breakAll, faultOfReason, holdOf, targetOf } = await load('data/breaking.ts');
 const { loadName } = await load('data/one-name.ts');
+const { follow } = await load('data/stream.ts');
 
 const fetchOfNode = globalThis.fetch;
 beforeEach(() => useKey('lhk_of_a_test'));
@@ -186,6 +187,52 @@ describe('a break whose answer is not of the server itself', () => {
     globalThis.fetch = async () => new Response('no', { status: 400 });
     assert.equal(await outcomeOf(), 'failed');
   });
+});
+
+describe('a redirect', () => {
+  for (const [what, ask] of [
+    ['of a call', () => assert.rejects(call('GET', '/v1/buckets'), { status: 0, message: /redirect/ })],
+    ['of a change', () => assert.rejects(call('POST', '/v1/buckets', {}, {}), { status: 0, message: /redirect/ })],
+    [
+      'of a stream',
+      async (asked) => {
+        const stop = new AbortController();
+        void follow('/events', () => assert.fail('there is no event'), stop.signal);
+        await asked;
+        stop.abort();
+      },
+    ],
+  ]) {
+    test(`${what} is not followed`, async (t) => {
+      const serve = async (answer) => {
+        const server = createServer(answer).listen(0, '127.0.0.1');
+        await once(server, 'listening');
+        t.after(() => {
+          server.closeAllConnections();
+          server.close();
+        });
+        return server;
+      };
+      const taken = [];
+      const elsewhere = await serve(({ headers }, response) => {
+        taken.push(headers);
+        response.end();
+      });
+      const location = `http://127.0.0.1:${elsewhere.address().port}/`;
+      const server = await serve((_, response) => response.writeHead(307, { location, connection: 'close' }).end());
+      let came;
+      const asked = new Promise((resolve) => {
+        came = resolve;
+      });
+      globalThis.fetch = async (path, options) => {
+        const response = await fetchOfNode(`http://127.0.0.1:${server.address().port}${path}`, options);
+        came();
+        return response;
+      };
+      await ask(asked);
+      assert.deepEqual(taken, []);
+    });
+  }
 });
 
 describe('an answer that does not come', { timeout: 20_000 }, () => {
