@@ -3039,8 +3039,8 @@ async function bodyOf(response) {
   try {
     const body = JSON.parse(text2);
     return typeof body === "object" && body !== null ? body : {};
-  } catch (error) {
-    if (response.ok && text2 !== "") throw error;
+  } catch {
+    if (response.ok && text2 !== "") throw new Error("the answer broke off: it is no whole JSON");
     return {};
   }
 }

@@ -499,9 +499,9 @@ async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
   try {
     const body: unknown = JSON.parse(text);
     return typeof body === 'object' && body !== null ? (body as ProblemBody) : {};
-  } catch (error) {
-    // A success without its body has broken off.
-    if (response.ok && text !== '') throw error;
+  } catch {
+    // The engine's own words may quote the answer, and so a part of a token.
+    if (response.ok && text !== '') throw new Error('the answer broke off: it is no whole JSON');
     return {};
   }
 }

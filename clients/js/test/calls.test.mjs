@@ -94,6 +94,15 @@ describe('what is sent', () => {
   });
 });
 
+test('the error about an answer that broke off shows no part of it', async (t) => {
+  const fetch = async () => new Response('{"resource":"r","token":lhs_a_secret', { status: 201 });
+  const { client } = await scriptedApi(t, { fetch });
+  await assert.rejects(client.claims.claim('r', { claimant: 'me', timeout: 300 }), (error) => {
+    const shown = `${error.message} ${error.cause?.message} ${error.cause?.stack}`;
+    return error.code === 'outcome_unknown' && !shown.includes('lhs');
+  });
+});
+
 describe('what is tried again', () => {
   test('a connection that breaks: with the same key and the same body', async (t) => {
     const { client, next } = await scriptedApi(t);
