@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use tokio_postgres::{Client, NoTls};
 
@@ -51,17 +52,7 @@ impl Server {
     }
 
     fn make_in(folder: PathBuf, account: Option<&Account>, settings: &[&str], is_apart: bool) -> Self {
-        let mut initdb = command("initdb", account);
-        initdb.args([
-            "--username=postgres",
-            "--auth=trust",
-            "--locale=C",
-            "--encoding=UTF8",
-            "--no-sync",
-            "-D",
-        ]);
-        initdb.arg(folder.join("data"));
-        done(initdb.current_dir(&folder));
+        initialize(&folder, account);
         Self::run(folder, account, settings, is_apart, &[READY])
     }
 
@@ -136,13 +127,13 @@ impl Server {
 
     /// Copies the files of a server that is stopped.
     pub(crate) fn copy_files(&self) {
-        done(Command::new("cp").arg("-a").args(["data", "copy"]).current_dir(&self.folder));
+        copy(&self.folder.join("data"), &self.folder.join("copy"));
     }
 
     /// Puts the copy in the place of the files.
     pub(crate) fn put_copy_back(&self) {
         std::fs::remove_dir_all(self.folder.join("data")).unwrap();
-        done(Command::new("cp").arg("-a").args(["copy", "data"]).current_dir(&self.folder));
+        copy(&self.folder.join("copy"), &self.folder.join("data"));
     }
 
     /// Makes the primary of a standby that follows one.
@@ -173,6 +164,40 @@ impl Drop for Server {
         self.stop();
         _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Makes the files of a cluster in the folder `data`. The first cluster of a process is a copy of one that all
+/// tests share, which takes a sixth of the time. Every other one gets an identity of its own.
+fn initialize(folder: &Path, account: Option<&Account>) {
+    static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+    let (data, shared) = (folder.join("data"), shared_cluster());
+    let is_first = CLUSTERS.fetch_add(1, Ordering::Relaxed) == 0;
+    if is_first && shared.is_dir() {
+        return copy(&shared, &data);
+    }
+    let mut initdb = command("initdb", account);
+    initdb.args(["--username=postgres", "--auth=trust", "--locale=C", "--encoding=UTF8", "--no-sync", "-D"]);
+    done(initdb.arg(&data).current_dir(folder));
+    if is_first {
+        let new = shared.with_extension(std::process::id().to_string());
+        copy(&data, &new);
+        if std::fs::rename(&new, &shared).is_err() {
+            // Another process was sooner.
+            std::fs::remove_dir_all(new).unwrap();
+        }
+    }
+}
+
+/// The cluster that all tests share, as this version of initdb makes it: beside their programs.
+fn shared_cluster() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let made = program_of_debian("initdb").metadata().and_then(|file| file.modified());
+    let since = made.ok().and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
+    program.with_file_name(format!("postgres-cluster-{}", since.unwrap_or_default().as_secs()))
+}
+
+fn copy(from: &Path, to: &Path) {
+    done(Command::new("cp").arg("-a").args([from, to]));
 }
 
 /// What a server says once it takes connections.
@@ -250,8 +275,13 @@ impl Account {
     }
 }
 
+/// Where Debian puts that program; not on the path.
+fn program_of_debian(program: &str) -> PathBuf {
+    Path::new("/usr/lib/postgresql/15/bin").join(program)
+}
+
 pub(crate) fn command(program: &str, account: Option<&Account>) -> Command {
-    let debian = Path::new("/usr/lib/postgresql/15/bin").join(program);
+    let debian = program_of_debian(program);
     let mut command = if debian.is_file() { Command::new(debian) } else { Command::new(program) };
     command.env("LC_ALL", "C");
     if let Some(account) = account {

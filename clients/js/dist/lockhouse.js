@@ -1037,7 +1037,8 @@ var Batch = class {
 var CLOSE_LEASE_EXPIRED = 4408;
 var CLOSE_UNAUTHENTICATED = 4401;
 var CLOSES_OF_DENIED = /* @__PURE__ */ new Set([CLOSE_UNAUTHENTICATED, 4403]);
-var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([4409, 4429]);
+var CLOSE_REPLACED = 4409;
+var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([CLOSE_REPLACED, 4429]);
 var CLOSES_OF_BAD_FRAME = /* @__PURE__ */ new Set([1003, 1009, 4400]);
 function lossOfClose(code) {
   if (code === CLOSE_LEASE_EXPIRED) return "expired";
@@ -1635,7 +1636,7 @@ var Session = class {
     }
     const why = this.#dialer.explained(code, reason, this.#lastFatal);
     this.#dialer.failed(why);
-    const loss = lossOfClose(code);
+    const loss = wasGreeted || code !== CLOSE_REPLACED ? lossOfClose(code) : void 0;
     if (loss) this.#end(loss);
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end("terminated", refusedByServer(code, this.#lastFatal));
@@ -3040,7 +3041,7 @@ async function bodyOf(response) {
     const body = JSON.parse(text2);
     return typeof body === "object" && body !== null ? body : {};
   } catch {
-    if (response.ok && text2 !== "") throw new Error("the answer broke off: it is no whole JSON");
+    if (response.ok && text2 !== "") throw new Error("the answer is no JSON, or broke off");
     return {};
   }
 }
@@ -3341,7 +3342,12 @@ function partOf(data) {
 }
 function parsed(data) {
   return ofQuestion(() => {
-    const object = JSON.parse(data);
+    let object;
+    try {
+      object = JSON.parse(data);
+    } catch {
+      throw new TypeError("an event is no JSON");
+    }
     if (typeof object !== "object" || object === null) throw new TypeError("an event is no object");
     return object;
   });

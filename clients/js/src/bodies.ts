@@ -76,7 +76,7 @@ export interface Identity {
   readonly secret: string;
   /** How many numbered frames of the server have been processed. */
   readonly received: Counter;
-  /** How many times it was presented: one that arrives late must not take the session from a newer connection. */
+  /** How many hellos have presented it: by that the server tells a late one from a newer one. */
   readonly attempts: Counter;
 }
 
@@ -85,7 +85,7 @@ export type Counter = Float64Array & { 0: number };
 
 const CLIENT_LABEL = 'lockhouse-js/0.1.0';
 
-/** The first frame of a connection. */
+/** The first frame of a connection. Each that presents a session counts as an attempt. */
 export function helloText(credential: string | undefined, identity: Identity | undefined): string {
   const resume = identity && resumeOf(identity);
   return JSON.stringify({ type: 'hello', client: CLIENT_LABEL, credential, ...(resume && { resume }) });

@@ -501,7 +501,7 @@ async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
     return typeof body === 'object' && body !== null ? (body as ProblemBody) : {};
   } catch {
     // The engine's own words may quote the answer, and so a part of a token.
-    if (response.ok && text !== '') throw new Error('the answer broke off: it is no whole JSON');
+    if (response.ok && text !== '') throw new Error('the answer is no JSON, or broke off');
     return {};
   }
 }

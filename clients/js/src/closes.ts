@@ -6,8 +6,10 @@ const CLOSE_LEASE_EXPIRED = 4408;
 export const CLOSE_UNAUTHENTICATED = 4401;
 /** Closes that deny access: to all, or to the bucket. */
 export const CLOSES_OF_DENIED = new Set([CLOSE_UNAUTHENTICATED, 4403]);
+/** Another connection has the session. Instead of a welcome, it is a newer one of ours. */
+export const CLOSE_REPLACED = 4409;
 /** Closes after which the session is gone: replaced, slow reader. */
-const CLOSES_OF_ENDED = new Set([4409, 4429]);
+const CLOSES_OF_ENDED = new Set([CLOSE_REPLACED, 4429]);
 /** Closes that blame a frame of ours; to send it again would only repeat them. */
 export const CLOSES_OF_BAD_FRAME = new Set([1003, 1009, 4400]);
 

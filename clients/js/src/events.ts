@@ -202,7 +202,13 @@ function partOf(data: string): { entries: unknown[]; isLast: boolean } {
 
 function parsed(data: string): object {
   return ofQuestion(() => {
-    const object: unknown = JSON.parse(data);
+    let object: unknown;
+    try {
+      object = JSON.parse(data);
+    } catch {
+      // The engine's own words may quote the event.
+      throw new TypeError('an event is no JSON');
+    }
     if (typeof object !== 'object' || object === null) throw new TypeError('an event is no object');
     return object;
   });

@@ -1,6 +1,6 @@
 import { Batch } from './batch.js';
 import { ACK_BODY, acknowledging, BYE_BODY, helloText, type Identity, pongBody } from './bodies.js';
-import { CLOSE_UNAUTHENTICATED, CLOSES_OF_BAD_FRAME, CLOSES_OF_DENIED, lossOfClose } from './closes.js';
+import { CLOSE_REPLACED, CLOSE_UNAUTHENTICATED, CLOSES_OF_BAD_FRAME, CLOSES_OF_DENIED, lossOfClose } from './closes.js';
 import type { Dialer } from './dialer.js';
 import { domError, type LossReason, refusedByServer } from './errors.js';
 import {
@@ -470,7 +470,7 @@ export class Session {
     }
     const why = this.#dialer.explained(code, reason, this.#lastFatal);
     this.#dialer.failed(why);
-    const loss = lossOfClose(code);
+    const loss = wasGreeted || code !== CLOSE_REPLACED ? lossOfClose(code) : undefined;
     if (loss) this.#end(loss);
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end('terminated', refusedByServer(code, this.#lastFatal));

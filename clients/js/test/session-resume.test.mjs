@@ -41,6 +41,20 @@ describe('resume', () => {
     assert.deepEqual(kinds(server.frames.slice(1)), [['release', 3, 1]]);
   });
 
+  test('a session that a newer connection has, as the server says instead of a welcome, goes on', async (t) => {
+    const opened = await open(t);
+    const { lock, release, released } = await hold(opened, 'a', 7, 1);
+    opened.server.cut();
+    const late = await opened.peer.connection();
+    late.cut(4409);
+    const server = await opened.peer.connection();
+    assert.equal(server.hello.resume.attempt, 2);
+    server.welcome({ resumed: true, received: 2 });
+    assert.equal(lock.signal.aborted, false);
+    release('still mine');
+    assert.equal(await released, 'still mine');
+  });
+
   test('the client waits as long as the server has named before it comes again', { timeout: 5_000 }, async (t) => {
     const opened = await open(t);
     opened.server.send({ type: 'closing', reason: 'shutdown', pauseMs: 400 });
@@ -168,7 +182,7 @@ describe('resume', () => {
       server.send({ type: 'granted', seq, id: seq, token: seq });
       server.cut();
       server = await peer.connection();
-      assert.equal(server.hello.resume.received, seq);
+      assert.deepEqual([server.hello.resume.received, server.hello.resume.attempt], [seq, seq]);
       server.welcome({ resumed: true, received: 5 });
     }
     assert.deepEqual(await Promise.all(requests), [1, 2, 3, 4]);

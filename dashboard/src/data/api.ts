@@ -138,7 +138,12 @@ export async function call<T>(
   } finally {
     clearTimeout(timer);
   }
-  return (text === '' ? undefined : JSON.parse(text)) as T;
+  try {
+    return (text === '' ? undefined : JSON.parse(text)) as T;
+  } catch {
+    // The engine's own words may quote the answer.
+    throw new Problem({ status: 0, code: 'unreachable', detail: 'The answer is no JSON, or broke off.' });
+  }
 }
 
 const REDIRECTED =

@@ -32,12 +32,12 @@ export interface Identity {
     readonly secret: string;
     /** How many numbered frames of the server have been processed. */
     readonly received: Counter;
-    /** How many times it was presented: one that arrives late must not take the session from a newer connection. */
+    /** How many hellos have presented it: by that the server tells a late one from a newer one. */
     readonly attempts: Counter;
 }
 /** A number that threads may share. */
 export type Counter = Float64Array & {
     0: number;
 };
-/** The first frame of a connection. */
+/** The first frame of a connection. Each that presents a session counts as an attempt. */
 export declare function helloText(credential: string | undefined, identity: Identity | undefined): string;

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use lockhouse::remote::{Connection, ConnectionState, connect};
 use lockhouse::{Loss, RequestError};
+use serde_json::json;
 
 use crate::process::ServerProcess;
 use crate::remote::proxy::{Proxy, Way};
+use crate::remote::scripted::Scripted;
 use crate::remote::world::LEASE;
 
 async fn until(connection: &Connection, wanted: ConnectionState) {
@@ -34,6 +36,22 @@ async fn a_connection_that_breaks_is_resumed_and_locks_outlive_it() {
     assert!(matches!(refused, RequestError::Unavailable(_)), "{refused}");
     assert_eq!(held.release().await, Ok(()));
     drop(b.locks().request("n").if_available().await.unwrap());
+}
+
+#[tokio::test]
+async fn each_hello_of_a_session_is_a_later_attempt_also_after_one_without_a_welcome() {
+    let server = Scripted::start().await;
+    let (connection, first) = tokio::join!(connect(server.url()).into_future(), server.welcome(json!({})));
+    let _connection = connection.unwrap();
+    drop(first);
+    let mut last = 0;
+    for _ in 0..3 {
+        let (socket, hello) = server.hello().await;
+        let attempt = hello["resume"]["attempt"].as_u64().unwrap();
+        assert!(attempt > last, "{hello}");
+        last = attempt;
+        drop(socket);
+    }
 }
 
 /// Two clients take turns on names in every way there is; the far one's connection may break at any frame.

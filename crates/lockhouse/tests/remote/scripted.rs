@@ -56,10 +56,16 @@ impl Scripted {
         format!("http://{}", self.0.local_addr().unwrap())
     }
 
+    /// A connection, up to its `hello`.
+    pub(crate) async fn hello(&self) -> (WebSocketStream<TcpStream>, Value) {
+        let mut socket = accept(&self.0).await;
+        let hello = next_text(&mut socket).await.unwrap();
+        (socket, serde_json::from_str(&hello).unwrap())
+    }
+
     /// A connection, up to a welcome with a fresh session of a minute, save for these fields.
     pub(crate) async fn welcome(&self, fields: Value) -> Peer {
-        let mut socket = accept(&self.0).await;
-        next_text(&mut socket).await.unwrap();
+        let (socket, _) = self.hello().await;
         let mut welcome = json!({"type": "welcome", "server": "x", "epoch": "e", "session": "s", "secret": "t", "resumed": false,
             "received": 0, "leaseMs": 60000, "heartbeatMs": 6000, "limits": {"frameBytes": 65536, "nameUnits": 4096,
             "metadataBytes": 1024, "agents": 8, "requestsPerAgent": 8, "windowBytes": 196608}});

@@ -208,6 +208,10 @@ impl Session {
         }
         if attach.attempt.is_some_and(|attempt| attempt <= self.attempt) {
             // It was on its way when its client gave it up for a newer one, which has been taken.
+            tracing::debug!(
+                session = self.registration.id,
+                "a hello came late: a newer connection was taken"
+            );
             let problem = FrameProblem::with_message("a newer connection has resumed this session");
             let farewell = Farewell::fatal(WriteQueue::default(), FatalCode::Replaced, problem);
             see_off(&self.state, attach.connection, LastWords::Farewell(farewell));

@@ -188,16 +188,23 @@ async fn a_resume_that_arrives_late_takes_the_session_from_no_newer_connection()
     let server = TestServer::start().await;
     let mut first = server.client().await;
     first.join(1).await;
-    let mut second = attempt(&server, &first, Some(3)).await;
-    assert_eq!(second.next().await["resumed"], true);
-    for late in [2, 3] {
-        let mut late = attempt(&server, &first, Some(late)).await;
+    first.request(1, 1, "n").await;
+    first.granted(1).await;
+    let is_refused = async |number| {
+        let mut late = attempt(&server, &first, Some(number)).await;
         assert_eq!(late.next().await["code"], "replaced");
         assert_eq!(late.closed().await, 4409);
-    }
-    second.query(1).await;
-    assert_eq!(attempt(&server, &first, Some(4)).await.next().await["resumed"], true);
-    assert_eq!(second.next().await["code"], "replaced");
+    };
+    let mut second = attempt(&server, &first, Some(3)).await;
+    assert_eq!(second.next().await["resumed"], true);
+    is_refused(2).await;
+    is_refused(3).await;
+    assert_eq!(second.query(1).await.0.len(), 1);
+    // Also while there is no connection.
+    drop(second);
+    is_refused(3).await;
+    let mut third = attempt(&server, &first, Some(4)).await;
+    assert_eq!(third.next().await["resumed"], true);
     // A client that does not count is always believed.
     assert_eq!(attempt(&server, &first, None).await.next().await["resumed"], true);
     assert_eq!(server.server.session_count(), 1);

@@ -58,6 +58,7 @@ fn every_flaw_of_the_model_is_found() {
             Plant::value_variants().iter().map(|plant| scope.spawn(move || find(*plant))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
+    // For new first schedules.
     println!("{found:?}");
     assert!(found.iter().all(|(_, number)| number.is_some()), "{found:?}");
 }

@@ -70,7 +70,7 @@ pub(crate) struct State {
     recovers_until: Option<Instant>,
     /// The pause before the next connection that the server has named.
     pub(crate) named_pause: Option<Duration>,
-    /// The number of `hello`s, over all sessions.
+    /// The number of `hello`s, by which the server tells a late one from a newer one.
     attempts: u64,
     link: Link,
     /// When everything was ended for good.
