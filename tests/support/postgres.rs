@@ -166,8 +166,8 @@ impl Drop for Server {
     }
 }
 
-/// Makes the files of a cluster in the folder `data`. The first cluster of a process is a copy of one that all
-/// tests share, which takes a sixth of the time. Every other one gets an identity of its own.
+/// Makes the files of a cluster in the folder `data`. The first cluster of a process is a copy of one that
+/// all tests share, which takes a sixth of the time. Every other one gets an identity of its own.
 fn initialize(folder: &Path, account: Option<&Account>) {
     static CLUSTERS: AtomicU32 = AtomicU32::new(0);
     let (data, shared) = (folder.join("data"), shared_cluster());

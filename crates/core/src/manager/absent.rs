@@ -13,7 +13,7 @@ use crate::{
 
 /// The locks of holders that have not come back yet. They are held like any others, by one agent that stands
 /// for all of these holders, to which no effect is reported.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Absent {
     agent: AgentId,
     /// By token. A lock that was stolen meanwhile is not held any more.

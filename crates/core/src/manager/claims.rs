@@ -16,7 +16,7 @@ use crate::{
 
 /// An assignment of a name to a claimant, made by a final claim. An assignment is no hold: it excludes only
 /// claims.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct StoredAssignment {
     pub(super) claimant: Box<str>,
     pub(super) token: FencingToken,
@@ -25,7 +25,7 @@ pub(super) struct StoredAssignment {
 }
 
 /// All assignments, by their names, and their memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AssignmentIndex {
     of: BTreeMap<NameBuf, StoredAssignment>,
     bytes: usize,

@@ -36,7 +36,8 @@ use crate::{
 /// `S` hashes resource names; where names come from untrusted clients, seed it randomly. Outcomes and effects
 /// do not depend on it.
 ///
-/// The manager is the only entry: only its methods can read or change its table.
+/// The manager is the only entry: only its methods can read or change its table. A clone is another table:
+/// what one of them grants, the other does not know.
 ///
 /// ```compile_fail
 /// let manager = lockhouse_core::LockManager::new(foldhash::fast::FixedState::default());
@@ -56,7 +57,7 @@ use crate::{
 /// 5. Tokens strictly grow in the order of the grants, and are never above the mark that was reserved last.
 /// 6. Every change of owners, offline locks, claims and assignments is reported as a [`Change`], before the
 ///    effects that depend on it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LockManager<S> {
     table: LockTable<S>,
     deadlines: Deadlines,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The manager's knowledge of the time before the restart, while it recovers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RecoveryState {
     pub(super) until: Instant,
     /// No token above was given before the restart.
@@ -30,7 +30,7 @@ pub(super) struct RecoveryState {
 }
 
 /// What is still to be done after the end of a recovery, in parts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Unsettled {
     /// The slots of names whose requests are still to be processed.
     pub(super) names: Range<u32>,

@@ -65,7 +65,7 @@ type Path = [ActionCode; MAX_DEPTH];
 type Key = u128;
 
 /// The core, the output that it has given, and the checks of the promises on both.
-trait SmallWorld: Sized {
+trait SmallWorld: Clone {
     type Action: Copy + From<ActionCode> + Into<ActionCode> + Display;
 
     /// The world at its start, in which an agent has at most this number of requests and locks.
@@ -226,7 +226,7 @@ fn expand_chunk<W: SmallWorld>(frontier: &[Path], depth: usize, requests: u32, v
         let Ok(parent) = replay::<W>(path, depth, requests) else { continue };
         for action in parent.actions() {
             layer.transitions += 1;
-            match guarded(|| step::<W>(path, depth, requests, action, visited)) {
+            match guarded(|| step(parent.clone(), action, visited)) {
                 Ok(true) => {
                     let mut longer = *path;
                     longer[depth] = action.into();
@@ -245,15 +245,8 @@ fn expand_chunk<W: SmallWorld>(frontier: &[Path], depth: usize, requests: u32, v
     layer
 }
 
-/// Takes one action in the state at the end of the path; returns whether it leads to a new state.
-fn step<W: SmallWorld>(
-    path: &Path,
-    depth: usize,
-    requests: u32,
-    action: W::Action,
-    visited: &Visited,
-) -> Result<bool, Breach> {
-    let mut world = replay::<W>(path, depth, requests)?;
+/// Takes one action; returns whether it leads to a new state.
+fn step<W: SmallWorld>(mut world: W, action: W::Action, visited: &Visited) -> Result<bool, Breach> {
     world.act(action)?;
     world.check()?;
     let new = visited.insert(world.key());

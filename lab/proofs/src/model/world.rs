@@ -10,6 +10,7 @@ use super::action::{AGENTS, Action, HOLD, KINDS, LEASE, NAMES, SHARED_IF_AVAILAB
 use super::announced::{Announced, Asked, Breach, Status, promise};
 use super::{Key, KeyBuilder, SmallWorld};
 
+#[derive(Clone)]
 pub(super) struct World {
     core: LockManager<FixedState>,
     announced: Announced,

@@ -7,7 +7,7 @@ use slab::Slab;
 /// Values in numbered slots. Once seven eighths of the slots are unused the memory is returned, if survivors
 /// at the end allow half of it or more, at a cost that the removals since have paid for; after that, each
 /// time when half of the survivors have gone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Arena<T> {
     slots: Slab<T>,
     /// The memory of the values beyond their slots.

@@ -15,7 +15,7 @@ pub(crate) enum Due {
 }
 
 /// The armed deadlines, in order. Plain locks arm none.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines(BTreeSet<(Instant, Due)>);
 
 impl Deadlines {

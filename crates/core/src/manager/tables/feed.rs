@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The events of the present command.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Feed {
     events: VecDeque<TableEvent>,
     /// So many are kept; the oldest give way.

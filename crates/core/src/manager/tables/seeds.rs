@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{OwnerId, SecretSeed};
 
 /// The owners by seed. Drawn seeds differ, but nothing here depends on that.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OwnerSeeds(BTreeSet<(u64, OwnerId)>);
 
 impl OwnerSeeds {

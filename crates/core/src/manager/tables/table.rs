@@ -47,7 +47,7 @@ enum TenureKind {
 }
 
 /// A lock request, or the lock that it became.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LockEntry {
     pub(crate) serial: u64,
     /// `None` while pending.
@@ -117,7 +117,7 @@ impl HeldToken {
 }
 
 /// Fields that few entries have.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
     pub(crate) metadata: Option<Box<str>>,
     pub(crate) max_hold_ms: Option<u64>,
@@ -125,7 +125,7 @@ pub(crate) struct Extras {
 }
 
 /// A name with a held or queued entry.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NameSlot {
     pub(crate) name: NameBuf,
     hash: u64,
@@ -135,7 +135,7 @@ pub(crate) struct NameSlot {
 }
 
 /// An agent or an owner.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PartySlot {
     pub(crate) serial: u64,
     pub(crate) label: Box<str>,
@@ -153,7 +153,7 @@ pub(crate) struct PartySlot {
 }
 
 /// Fields that only owners have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OwnerDetails {
     pub(crate) id: OwnerId,
     pub(crate) metadata: Option<Box<str>>,
@@ -164,7 +164,7 @@ pub(crate) struct OwnerDetails {
 }
 
 /// Fields that only claims have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClaimDetails {
     pub(crate) claimant: Box<str>,
     pub(crate) seed: SecretSeed,
@@ -181,7 +181,7 @@ pub(crate) struct ArmedLease {
 }
 
 /// The whole state of a manager, without its rules.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LockTable<S> {
     index: HashTable<u32>,
     hasher: S,

@@ -23,7 +23,7 @@ impl From<Tenure> for Discipline {
 }
 
 /// The counts of a lock table.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct TableTally {
     /// The time of the present command.
     pub(super) now: Instant,

@@ -13,7 +13,7 @@ use super::table::{LockTable, PartySlot, Tenure};
 use crate::{OwnerEnd, OwnerId};
 
 /// The void locks of an owner.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct VoidList {
     /// The locks, in the order in which they are swept.
     pub(crate) locks: List,

@@ -16,6 +16,7 @@ use super::{Key, KeyBuilder, SmallWorld};
 use action::{AGENTS_REQUESTS, Action, Ask, CLAIM, NAMES, OWNERS, TICK_MS, TTL, Which};
 use announced::{Announced, Status};
 
+#[derive(Clone)]
 pub(super) struct World {
     core: LockManager<FixedState>,
     agent: AgentId,
