@@ -40,6 +40,12 @@ impl Copy {
         Ok(copy)
     }
 
+    /// The project itself, where all is built that a ring without a bug needs.
+    pub(crate) fn project(&self) -> Copy {
+        let (root, target) = (self.root.clone(), tree::target(&self.root));
+        Copy { tree: root.clone(), root, target, is_for_many: false }
+    }
+
     /// The options of cargo that say with which profile tests are built, and those of nextest.
     pub(crate) fn profile(&self) -> (&'static [&'static str], &'static [&'static str]) {
         if self.is_for_many {

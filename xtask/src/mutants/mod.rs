@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> crate::Verdict {
     let commit = tree::head(&root)?;
     let mut done = 0;
     for kind in patches.chunk_by(|a, b| ring::kind(&a.ring) == ring::kind(&b.ring)) {
-        // The sound tree is built before the first bug, once for all patches of a kind.
+        // The sound tree is judged before the first bug, once for all patches of a ring.
         copy.sync()?;
         let sound = kind
             .chunk_by(|a, b| a.ring == b.ring)
@@ -167,9 +167,13 @@ struct Sound {
 
 impl Sound {
     fn judge(copy: &Copy, ring: &str) -> Result<Self> {
+        // A ring of the client builds it, which must not happen in the project while others read it.
+        let is_built = !copy.is_for_many && ring::kind(ring) != "js";
+        let project = is_built.then(|| copy.project());
         let (programs, (judgement, time)) = match Programs::of(copy, ring) {
             Ok(programs) => {
-                let judged = ring::judge(copy, ring, &programs, ring::SOUND_LIMIT)?;
+                let place = project.as_ref().unwrap_or(copy);
+                let judged = ring::judge(place, ring, &programs, ring::SOUND_LIMIT)?;
                 (programs, judged)
             }
             Err(error) => (Programs::default(), (Judgement::Broken(format!("{error:#}")), Duration::ZERO)),

@@ -110,9 +110,9 @@ fn judge_report(report: &Path) -> Result<Option<Judgement>> {
 #[derive(Debug, Default)]
 pub(crate) struct Programs(Vec<String>);
 
-/// A program that depends on nearly all packages. Selected beside the tests, it gives dependencies the
+/// Two programs that together depend on all packages. Selected beside the tests, they give dependencies the
 /// features that they have in the whole project, so that they are not built again.
-const FEATURES: &str = "lab";
+const FEATURES: [&str; 2] = ["lab", PROGRAM];
 
 impl Programs {
     /// The programs that have a test of the ring, listed by those of the project itself, which are built.
@@ -155,8 +155,8 @@ impl Programs {
         if self.0.is_empty() {
             return WHOLE.to_vec();
         }
-        let packages = ["--all-features", "--package", FEATURES];
-        packages.into_iter().chain(self.0.iter().map(String::as_str)).collect()
+        let packages = FEATURES.iter().flat_map(|package| ["--package", package]);
+        ["--all-features"].into_iter().chain(packages).chain(self.0.iter().map(String::as_str)).collect()
     }
 }
 
@@ -334,4 +334,33 @@ fn first_complaint(log: &str) -> String {
     let line =
         log.lines().map(str::trim).find(complains).or(log.lines().next_back()).unwrap_or("its ring failed");
     line.chars().take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The dependencies of these packages, each with its features.
+    fn dependencies(packages: &[&str]) -> BTreeSet<String> {
+        let mut tree =
+            cargo(&["tree", "--offline", "--all-features", "--prefix", "none", "--format", "{p} {f}"]);
+        let output = tree.args(packages).current_dir(tree::root().unwrap()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().map(|line| line.replace(" (*)", "")).collect()
+    }
+
+    #[test]
+    fn dependencies_of_a_ring_have_the_features_of_the_whole_project() {
+        let of_all = dependencies(&["--workspace"]);
+        for package in
+            ["lockhouse-core", "lockhouse-store", "lockhouse", "lockhouse-wire", "lockhouse-server"]
+        {
+            let programs = Programs(vec!["--package".to_owned(), package.to_owned()]);
+            let of_ring = dependencies(&programs.options()[1..]);
+            let others: Vec<_> = of_ring.difference(&of_all).collect();
+            assert!(others.is_empty(), "built again for {package}: {others:?}");
+        }
+    }
 }
