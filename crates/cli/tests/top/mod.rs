@@ -257,6 +257,21 @@ fn another_size_is_drawn_at_once() {
     assert_eq!(top.ended().0, "0");
 }
 
+#[test]
+fn keys_beside_another_size_are_obeyed() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::start(folder.path(), &[]);
+    let top = top(folder.path(), &server);
+    top.until(|seen| seen.contains("held 0"));
+    for attempt in 0..100 {
+        top.resize(24, 80 + attempt % 2);
+        // Opens the help, or closes it.
+        top.press("?");
+        let is_open = attempt % 2 == 0;
+        top.until(|seen| seen.contains("any key closes it") == is_open);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn colours_are_those_of_the_terminal_and_can_be_switched_off() {
     let folder = tempfile::tempdir().unwrap();
