@@ -24,10 +24,10 @@ pub(crate) fn run(args: &Args) -> Verdict {
     if args.comments {
         return Ok(true);
     }
-    let lints =
-        ["clippy", "--quiet", "--fix", "--allow-dirty", "--allow-staged", "--workspace", "--all-targets"];
+    let lints = ["clippy", "--quiet", "--fix", "--allow-dirty", "--allow-staged"];
+    let lints = [&lints[..], &["--workspace", "--lib", "--bins", "--examples", "--tests"]].concat();
     let mut steps =
-        vec![("cargo", [lints.as_slice(), &["--all-features"]].concat()), ("cargo", vec!["fmt", "--all"])];
+        vec![("cargo", [&lints[..], &["--all-features"]].concat()), ("cargo", vec!["fmt", "--all"])];
     for project in dist::PROJECTS {
         steps.push(("npm", vec!["ci", "--no-audit", "--no-fund", "--prefix", project]));
         steps.push(("npm", vec!["run", "format", "--prefix", project]));

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::Verdict;
 use crate::rings::schedule::{self, Demand};
-use crate::rings::{dist, interleavings, run};
+use crate::rings::{dist, run};
 use crate::workspace::cargo::PROFILE;
 use crate::workspace::{shell, tree};
 
@@ -83,13 +83,17 @@ fn judge(root: &Path, mut gate: Gate) -> Result<bool> {
 /// Format, lints and documentation of the Rust side, by name.
 pub(crate) fn lints(root: &Path) -> Vec<(&'static str, Command)> {
     let format = ["fmt", "--all", "--check"];
+    // `--all-targets` would take libraries for tests that have none, such as the one of the interleavings.
     let lint = [
         "clippy",
         "--quiet",
         "--profile",
         PROFILE,
         "--workspace",
-        "--all-targets",
+        "--lib",
+        "--bins",
+        "--examples",
+        "--tests",
         "--all-features",
         "--",
         "-D",
@@ -116,7 +120,6 @@ pub(crate) fn lints(root: &Path) -> Vec<(&'static str, Command)> {
         ("lints", cargo(&lint)),
         ("the library without features", cargo(&bare)),
         ("the benchmarks", benchmarks),
-        ("lints under the scheduler", interleavings::lint(&tree::target(root))),
         ("documentation", with_env(cargo(&document), "RUSTDOCFLAGS", "-D warnings")),
     ]
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::rings::{dist, interleavings};
+use crate::rings::dist;
 use crate::workspace::cargo::PROFILE;
 use crate::workspace::tree;
 
@@ -28,12 +28,7 @@ impl Copy {
         let (tree, target) = (root.join("target/mutants/tree"), root.join("target/mutants/target"));
         if !tree.is_dir() {
             fs::create_dir_all(&tree)?;
-            let others = tree::target(root);
-            seed(&others.join(PROFILE), &target.join(PROFILE))?;
-            seed(
-                &interleavings::target(&others).join(PROFILE),
-                &interleavings::target(&target).join(PROFILE),
-            )?;
+            seed(&tree::target(root).join(PROFILE), &target.join(PROFILE))?;
         }
         let copy = Copy { root: root.to_path_buf(), tree, target, is_for_many };
         copy.link_packages()?;

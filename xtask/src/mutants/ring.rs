@@ -248,7 +248,7 @@ fn tests(copy: &Copy, packages: &[&str], filter: &str, only: &Programs) -> Plan 
 }
 
 fn under_a_scheduler(copy: &Copy, filter: &str) -> Plan {
-    let tests = || interleavings::tests(&copy.target, copy.profile().0);
+    let tests = || interleavings::tests(copy.profile().0);
     let (mut build, mut run) = (tests(), tests());
     build.arg("--no-run");
     run.args(filter.split_whitespace());

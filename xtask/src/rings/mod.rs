@@ -58,7 +58,7 @@ pub(crate) const RINGS: &[Ring] = &[
         name: interleavings::NAME,
         shows: "threads that meet in bucket, house and pipeline",
         demand: Demand::Cores,
-        usual_s: None,
+        usual_s: Some(60),
         work: interleavings::ring,
     },
     Ring {
@@ -183,7 +183,7 @@ pub(crate) const RINGS: &[Ring] = &[
 ];
 
 /// The rings that run no program of the product, or build it themselves.
-pub(crate) const WITHOUT_BUILD: [&str; 5] = ["dist", "lint", "alerts", interleavings::NAME, SECRETS];
+pub(crate) const WITHOUT_BUILD: [&str; 4] = ["dist", "lint", "alerts", SECRETS];
 
 /// The ring that looks at what the others left.
 pub(crate) const SECRETS: &str = "secrets";
@@ -218,6 +218,7 @@ fn rust(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let _ = fs::remove_file(&report);
     let mut nextest = Command::new("cargo");
     nextest.args(["nextest", "run", "--profile", "ci", "--cargo-profile", PROFILE]).args(WHOLE);
+    nextest.args(["-E", &format!("not package({})", interleavings::NAME)]);
     // The tests take the program that is built beside them.
     nextest.env_remove("LOCKHOUSE_BIN");
     let end = run.logged(&mut nextest)?;
@@ -230,6 +231,7 @@ fn rust_without_nextest(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let suite_of = |binary: &str| packages.get(binary).and_then(|package| suite_of_package(package));
     let mut test = Command::new("cargo");
     test.args(["test", "--no-fail-fast", "--all-targets"]).args(BUILD).env_remove("LOCKHOUSE_BIN");
+    test.args(["--exclude", interleavings::NAME]);
     let end = run.logged(&mut test)?;
     checked(results::read_harness(&fs::read_to_string(&run.log)?, suite_of, "rust"), end)
 }
@@ -338,10 +340,11 @@ fn matrix(run: &Run<'_>) -> Result<Vec<TestRun>> {
     proof(run, "matrix", "no_caller_gets_in_without_permission", &[])
 }
 
+/// The first of the schedules that `cargo xtask long sim` plays; a third of them finds every planted bug.
 fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    let args = ["--schedules", "3000", "--seed", "1"];
+    let args = ["--schedules", "1500", "--seed", "1"];
     let mut tests = proof(run, "sim", "clients_get_true_answers_whatever_fails", &args)?;
-    let args = ["--fleet", "--schedules", "2000", "--seed", "1"];
+    let args = ["--fleet", "--schedules", "1000", "--seed", "1"];
     tests.extend(proof(run, "sim", "no_two_clients_of_a_fleet_believe_in_one_lock_whatever_fails", &args)?);
     Ok(tests)
 }
