@@ -3263,19 +3263,21 @@ function toKind(field, value) {
   if (kind !== void 0) return kind;
   throw broken(field, value, `one of ${KINDS.join(", ")}`);
 }
+var EMPTY_STREAMS = 5;
 var SILENCE_MS = 4e4;
 async function* readEvents(caller, options) {
   const { signal } = options;
   const backoff = new Backoff();
   let last = options.lastEventId;
   let hasBegun = false;
+  let emptyStreams = 0;
   for (; ; ) {
     let pauseMs = 0;
     try {
       const stream = await caller.open(pathOf(options, last), SILENCE_MS, signal);
-      hasBegun = true;
       try {
         for await (const { id, type, data } of records(stream.chunks())) {
+          hasBegun ||= id !== "" || data !== "";
           const event = eventOf(type, id, data);
           backoff.reset();
           if (id !== "") last = id;
@@ -3284,6 +3286,7 @@ async function* readEvents(caller, options) {
       } finally {
         stream.close();
       }
+      if (!hasBegun && ++emptyStreams === EMPTY_STREAMS) throw notLockhouse(200, "its streams of events bring none");
     } catch (error) {
       if (!(error instanceof ProblemError) || !isTemporary(error, caller, hasBegun)) throw error;
       pauseMs = error instanceof UnavailableError && error.retryAfterMs || 0;

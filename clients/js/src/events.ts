@@ -1,6 +1,6 @@
 import { instantIfAny } from './answers.js';
 import { Backoff } from './backoff.js';
-import { type Caller, NOT_LOCKHOUSE, ofQuestion } from './caller.js';
+import { type Caller, NOT_LOCKHOUSE, notLockhouse, ofQuestion } from './caller.js';
 import { broken, optional, toBoolean, toText } from './checks.js';
 import { isAbortSignal } from './conversions.js';
 import { type ProblemBody, ProblemError, UnavailableError, UnreachableError } from './problems.js';
@@ -98,6 +98,9 @@ function toKind(field: string, value: unknown): (typeof KINDS)[number] {
   throw broken(field, value, `one of ${KINDS.join(', ')}`);
 }
 
+/** The number of streams in a row that bring nothing, after which no lockhouse server is there. */
+const EMPTY_STREAMS = 5;
+
 /** The server writes something at least each 15 s. A stream that is silent for this long is given up. */
 const SILENCE_MS = 40_000;
 
@@ -110,13 +113,14 @@ export async function* readEvents(caller: Caller, options: EventsOptions): Async
   const backoff = new Backoff();
   let last = options.lastEventId;
   let hasBegun = false;
+  let emptyStreams = 0;
   for (;;) {
     let pauseMs = 0;
     try {
       const stream = await caller.open(pathOf(options, last), SILENCE_MS, signal);
-      hasBegun = true;
       try {
         for await (const { id, type, data } of records(stream.chunks())) {
+          hasBegun ||= id !== '' || data !== '';
           const event = eventOf(type, id, data);
           backoff.reset();
           // The id of a comment counts as well: up to there nothing is missing.
@@ -126,6 +130,8 @@ export async function* readEvents(caller: Caller, options: EventsOptions): Async
       } finally {
         stream.close();
       }
+      // A lockhouse server says at once where its events are.
+      if (!hasBegun && ++emptyStreams === EMPTY_STREAMS) throw notLockhouse(200, 'its streams of events bring none');
     } catch (error) {
       if (!(error instanceof ProblemError) || !isTemporary(error, caller, hasBegun)) throw error;
       pauseMs = (error instanceof UnavailableError && error.retryAfterMs) || 0;

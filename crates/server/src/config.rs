@@ -50,8 +50,8 @@ pub struct Config {
     pub dropped_lines: DroppedLines,
 }
 
-/// The number of lines of the log that were dropped, as its reader did not keep up. The program that writes
-/// the log counts them; the default is that none is ever dropped.
+/// The number of lines of the log that were dropped, as its reader did not keep up or they could not be
+/// written. The program that writes the log counts them; the default is that none is ever dropped.
 #[derive(Clone)]
 pub struct DroppedLines(Arc<dyn Fn() -> u64 + Send + Sync>);
 

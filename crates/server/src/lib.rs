@@ -53,7 +53,8 @@ pub use config::{Config, DroppedLines};
 pub use limits::{Refused, fit_open_files};
 pub use router::REQUEST_TARGET;
 pub use server::{
-    AuthenticationStays, BindError, Listener, NotReloaded, Server, bind, bind_metrics, router, serve,
+    AuthenticationStays, BindError, Listener, NotReloaded, Reserved, Server, bind, bind_metrics, reserve,
+    reserve_metrics, router, serve,
 };
 pub use settings::{
     BreakReason, ClientAuth, ClusterSettings, FlagValue, HistorySettings, InvalidOrigin, Key, Lease,

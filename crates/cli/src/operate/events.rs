@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse::remote::http::{EventQuery, EventsError, SentEvent};
+use lockhouse::remote::http::{EMPTY_STREAMS, EventQuery, EventsError, SentEvent};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -75,14 +75,13 @@ impl EventsCommand {
 
     async fn follow(&self, api: &BucketClient) -> Result<ExitCode, Failure> {
         let mut query = self.query();
-        let (mut is_begun, mut pause) = (false, PAUSES.0);
+        let (mut is_begun, mut empty_streams, mut pause) = (false, 0, PAUSES.0);
         loop {
             match api.http().open_events(&query).await {
                 Ok(mut events) => {
                     if is_begun {
                         complain("connected again");
                     }
-                    is_begun = true;
                     let since = Instant::now();
                     while let Some(event) = events.next().await {
                         let Some(data) = data_of(&event) else { return Err(api.strange_events()) };
@@ -101,9 +100,15 @@ impl EventsCommand {
                     if let Some(id) = events.last_id() {
                         query = query.after(id);
                     }
+                    is_begun |= events.has_begun();
                     // Where nothing happens, a connection that has lasted was good as well.
                     if since.elapsed() >= PAUSES.1 {
                         pause = PAUSES.0;
+                    } else if !is_begun {
+                        empty_streams += 1;
+                        if empty_streams == EMPTY_STREAMS {
+                            return Err(api.strange_events());
+                        }
                     }
                     complain("the connection is lost; connecting again");
                 }

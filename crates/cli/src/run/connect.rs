@@ -1,6 +1,7 @@
 //! The connection of a command, which may have to be waited for.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::time::Duration;
 
 use lockhouse::remote::{ConnectError, Connection};
@@ -10,8 +11,25 @@ use super::Run;
 use crate::exit::{Failure, UNREACHABLE, complain};
 
 /// The pauses between two attempts, which double.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+pub(super) struct Pauses(Duration);
+
+impl Pauses {
+    const FIRST: Duration = Duration::from_millis(100);
+    const LONGEST: Duration = Duration::from_secs(2);
+
+    pub(super) fn new() -> Self {
+        Self(Self::FIRST)
+    }
+
+    /// Waits after an attempt that failed, and says so the first time.
+    pub(super) async fn wait(&mut self, error: &impl Display) {
+        if self.0 == Self::FIRST {
+            complain(format_args!("{error}; waiting for it"));
+        }
+        sleep(self.0).await;
+        self.0 = (self.0 * 2).min(Self::LONGEST);
+    }
+}
 
 impl Run {
     /// Connects before the deadline.
@@ -35,7 +53,7 @@ impl Run {
     /// Connects once, or until it succeeds. What a server that was reached has said last is left in
     /// `waits_for`.
     async fn keep_connecting(&self, waits_for: &Cell<Option<ConnectError>>) -> Result<Connection, Failure> {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::new();
         loop {
             let error = match self.target.try_connect().await {
                 Ok(connection) => return Ok(connection),
@@ -44,13 +62,10 @@ impl Run {
             if !(self.wait_for_server && may_come(&error)) {
                 return Err(self.target.failure(error));
             }
-            if pause == FIRST_PAUSE {
-                complain(format_args!("{error}; waiting for it"));
-            }
             let is_said = matches!(error, ConnectError::Full { .. } | ConnectError::Refused { .. });
+            let what = error.to_string();
             waits_for.set(is_said.then_some(error));
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pauses.wait(&what).await;
         }
     }
 }

@@ -22,6 +22,7 @@ use lockhouse_wire as wire;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
+use self::connect::Pauses;
 use self::job::Job;
 use self::queue_line::QueueLine;
 use self::signals::{Received, Signals};
@@ -93,7 +94,8 @@ pub struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "steal")]
     timeout: Option<Duration>,
 
-    /// Keep trying until the server can be reached, instead of giving up after the first attempt
+    /// Keep trying until the server can be reached and has a place for the request, instead of giving up
+    /// after the first attempt
     #[arg(long)]
     wait_for_server: bool,
 
@@ -158,7 +160,6 @@ impl Run {
         signals: &mut Signals,
     ) -> Result<ExitCode, Failure> {
         let label = self.client_id.clone().unwrap_or_else(default_label);
-        let agent = connection.agent(&label).map_err(|quota| Failure::new(code_of(&quota), quota))?;
         if let Some(record) = self.steal.then(|| name::other_record(name)).flatten() {
             complain(record);
         }
@@ -169,12 +170,11 @@ impl Run {
                 "the bucket recovers from a restart of the server, for at most {seconds:.1} s more"
             ));
         }
-        let request = self.request(&agent, name, deadline);
         let granted = tokio::select! {
-            granted = wait(request, QueueLine::new(connection, name, &label)) => granted,
+            granted = self.acquire(connection, &label, name, deadline) => granted,
             received = signals.next() => return Ok(signalled(received)),
         };
-        let lock = granted.map_err(|error| self.not_granted(&error))?;
+        let (_agent, lock) = granted.map_err(|error| self.not_granted(&error))?;
         if let Some(received) = signals.pending().await {
             // The signal came with the grant; the closing of the connection releases the lock.
             return Ok(signalled(received));
@@ -214,6 +214,31 @@ impl Run {
             Err(loss) => {
                 Err(Failure::new(LOST, format_args!("the lock was lost before its release: {loss}")))
             }
+        }
+    }
+
+    /// Requests the lock, again and again where the server is full and is waited for.
+    async fn acquire(
+        &self,
+        connection: &Connection,
+        label: &str,
+        name: &NameBuf,
+        deadline: Option<Instant>,
+    ) -> Result<(Agent, LockGuard), RequestError> {
+        let mut pauses = Pauses::new();
+        loop {
+            let agent = connection.agent(label).map_err(RequestError::Quota)?;
+            let line = QueueLine::new(connection, name, label);
+            let error = match wait(self.request(&agent, name, deadline), line).await {
+                Ok(lock) => return Ok((agent, lock)),
+                Err(error) => error,
+            };
+            let is_full = matches!(&error, RequestError::Quota(quota) if code_of(quota) == NOT_GRANTED);
+            let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+            if !(self.wait_for_server && is_full) || is_late {
+                return Err(error);
+            }
+            pauses.wait(&error).await;
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::support::{bare, code, holder, lockhouse, signal, stderr, stdout};
+use super::support::{bare, code, holder, lockhouse, stderr, stdout};
 use crate::process::ServerProcess;
 
 /// A server that gives every request the same answer.
@@ -190,18 +190,15 @@ fn an_answer_that_lacks_something_shows_no_secret() {
 }
 
 #[test]
-fn events_whose_streams_end_at_once_are_asked_for_ever_more_rarely() {
+fn events_whose_streams_bring_nothing_are_asked_for_ever_more_rarely_and_then_given_up() {
     let server = Foreign::start("200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n");
     let begun = Instant::now();
-    let events = bare(&["events"]).env("LOCKHOUSE_URL", &server.url).spawn().unwrap();
-    // The pauses double from 100 ms: the sixth request comes after 3.1 s at the earliest.
-    while server.requests.load(Ordering::Relaxed) < 6 {
-        std::thread::yield_now();
-        assert!(begun.elapsed() < Duration::from_secs(60), "the events are given up");
-    }
-    assert!(begun.elapsed() >= Duration::from_millis(3100), "after {:?}", begun.elapsed());
-    signal(&events, rustix::process::Signal::KILL);
-    events.wait_with_output().unwrap();
+    let output = bare(&["events"]).env("LOCKHOUSE_URL", &server.url).output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (69, ""), "{output:?}");
+    assert!(stderr(&output).contains("its events are none"), "{output:?}");
+    // The pauses double from 100 ms.
+    assert!(begun.elapsed() >= Duration::from_millis(1500), "after {:?}", begun.elapsed());
+    assert_eq!(server.requests.load(Ordering::Relaxed), 5);
 }
 
 /// A server with these limits.
@@ -247,7 +244,15 @@ fn a_bucket_that_is_full_is_no_wrong_usage() {
             lockhouse(&server, &["run", "m", "--timeout", "1s", "--", "echo", "ran"]).output().unwrap();
         assert_eq!((code(&output), stdout(&output)), (75, ""), "{setting}: {output:?}");
         assert!(stderr(&output).contains(setting), "{setting}: {output:?}");
+        let waiting = lockhouse(&server, &["run", "m", "--wait-for-server", "--", "echo", "ran"]).spawn();
+        let mut waiting = waiting.unwrap();
+        let mut first = String::new();
+        let mut errors = BufReader::new(waiting.stderr.take().unwrap());
+        errors.read_line(&mut first).unwrap();
+        assert!(first.contains(setting) && first.contains("waiting for it"), "{first}");
         drop(held.stdin.take());
         held.wait().unwrap();
+        let output = waiting.wait_with_output().unwrap();
+        assert_eq!((code(&output), stdout(&output)), (0, "ran\n"), "{setting}: {output:?}");
     }
 }

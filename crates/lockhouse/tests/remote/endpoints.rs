@@ -103,16 +103,21 @@ async fn after_an_answer_that_was_lost_the_next_call_goes_to_the_next_url() {
             _ = tokio::io::AsyncReadExt::read(&mut connection, &mut [0; 4096]).await;
         }
     });
-    let call = Call::get(&["query"]);
+    let question = Call::get(&["query"]);
+    let change =
+        |name: &str| Call::post(&["claims"]).body(json!({"resource": name, "claimant": "Ada"}).to_string());
     // Which one a client begins with is up to it.
+    let mut names = (0..).map(|number| format!("seat {number}"));
     let http = loop {
         let http = connect.clone().http().unwrap();
-        match http.send(&call).await {
+        match http.send(&change(&names.next().unwrap())).await {
             Err(Unanswered::BrokenOff(_)) => break http,
             answer => assert!(answer.unwrap().is_success()),
         }
+        // A question goes on by itself.
+        assert!(connect.clone().http().unwrap().send(&question).await.unwrap().is_success());
     };
-    assert!(http.send(&call).await.unwrap().is_success());
+    assert!(http.send(&change("another seat")).await.unwrap().is_success());
 }
 
 #[tokio::test]

@@ -45,14 +45,14 @@ impl Log {
 struct Losses {
     /// Those for which there was no space.
     unread: Arc<OnceLock<ErrorCounter>>,
-    /// Those that were too long.
-    too_long: Arc<AtomicU64>,
+    /// Those that were too long, or could not be written.
+    unwritten: Arc<AtomicU64>,
 }
 
 impl Losses {
     fn count(&self) -> u64 {
         let unread = self.unread.get().map_or(0, ErrorCounter::dropped_lines);
-        unread as u64 + self.too_long.load(Ordering::Relaxed)
+        unread as u64 + self.unwritten.load(Ordering::Relaxed)
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn begin(format: LogFormat) -> Result<Log, String> {
     let lines = tracing_subscriber::fmt::layer()
         // Where stderr is gone, a log line about that would panic, and nothing would be drained.
         .log_internal_errors(false)
-        .with_writer(Bounded { queue, too_long: losses.too_long.clone() });
+        .with_writer(Bounded { queue, unwritten: losses.unwritten.clone() });
     let lines = match format {
         LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
@@ -88,7 +88,7 @@ pub(super) fn begin(format: LogFormat) -> Result<Log, String> {
 /// Puts lines into the queue, but for those that are too long.
 struct Bounded {
     queue: NonBlocking,
-    too_long: Arc<AtomicU64>,
+    unwritten: Arc<AtomicU64>,
 }
 
 impl<'w> MakeWriter<'w> for Bounded {
@@ -105,7 +105,7 @@ struct BoundedLine<'w>(&'w Bounded);
 impl Write for BoundedLine<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if line.len() > LINE_BYTES {
-            self.0.too_long.fetch_add(1, Ordering::Relaxed);
+            self.0.unwritten.fetch_add(1, Ordering::Relaxed);
             return Ok(line.len());
         }
         self.0.queue.clone().write(line)
@@ -127,9 +127,9 @@ struct Reporting {
 impl Write for Reporting {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // What cannot be written is lost: a file system may be full, and the reader gone.
-        let written = io::stderr().write_all(line);
-        if written.is_ok() {
-            self.report();
+        match io::stderr().write_all(line) {
+            Ok(()) => self.report(),
+            Err(_) => _ = self.losses.unwritten.fetch_add(1, Ordering::Relaxed),
         }
         Ok(line.len())
     }
@@ -161,7 +161,8 @@ impl Reporting {
     }
 }
 
-const DROPPED: &str = "lines of the log were dropped, as its reader did not keep up";
+const DROPPED: &str =
+    "lines of the log were dropped: its reader did not keep up, or they could not be written";
 
 /// The levels that `RUST_LOG` asks for.
 ///

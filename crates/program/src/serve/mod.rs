@@ -14,8 +14,9 @@ use std::time::Duration;
 use clap::Args;
 use lockhouse_cli::exit::{FAILURE, USAGE, complain};
 use lockhouse_server::{
-    BindError, Config, DroppedLines, Files, Listener, LoadedSettings, NodeUrl, OpenStoreError, Server,
-    SettingsProblem, Sources, StoreChoice, Tls, TlsError, bind, bind_metrics, fingerprint, fit_open_files,
+    BindError, Config, DroppedLines, Files, Listener, LoadedSettings, NodeUrl, OpenStoreError, Reserved,
+    Server, SettingsProblem, Sources, StoreChoice, Tls, TlsError, fingerprint, fit_open_files, reserve,
+    reserve_metrics,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -127,16 +128,16 @@ async fn serve(sources: Sources, loaded: LoadedSettings, dropped_lines: DroppedL
     };
     let authority = loaded.authority().map_err(|wrong| with_others(Error::Settings(vec![wrong])))?;
     let tls = Tls::load(&settings.tls).map_err(|wrong| with_others(wrong.into()))?;
-    let listener = bind(&settings.listen, &authority).await?;
+    let reserved = reserve(&settings.listen, &authority).await?;
     let metrics = match &settings.metrics.listen {
-        Some(listen) => Some(bind_metrics(listen).await.map_err(Error::Metrics)?),
+        Some(listen) => Some(reserve_metrics(listen).await.map_err(Error::Metrics)?),
         None => None,
     };
     let limits = fit_open_files(settings.limits, settings.is_of_fleet());
     let mut config = Config { authority, tls: tls.clone(), limits, dropped_lines, ..settings.config() };
     if config.cluster.advertise.is_none() {
         // Other nodes are on this machine, too, if no other address is named.
-        let own = listener.local_addr()?;
+        let own = reserved.local_addr()?;
         config.cluster.advertise = own.ip().is_loopback().then(|| NodeUrl::new(tls.is_some(), own));
     }
     let store = settings.store();
@@ -148,6 +149,8 @@ async fn serve(sources: Sources, loaded: LoadedSettings, dropped_lines: DroppedL
         }
     };
     log_place(&store);
+    let listener = reserved.listen()?;
+    let metrics = metrics.map(Reserved::listen).transpose().map_err(Error::Metrics)?;
     announce(&listener, metrics.as_ref(), &tls, settings.tls.self_signed.is_some())?;
     let reload = Reload { sources, started: loaded, server: server.clone(), tls };
     let reload = async {

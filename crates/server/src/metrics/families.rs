@@ -117,7 +117,7 @@ impl Scrape {
         writer.counters(
             (
                 "lockhouse_log_lines_dropped",
-                "Lines of the log that were dropped, as its reader did not keep up",
+                "Lines of the log that were dropped, as its reader did not keep up or they could not be written",
             ),
             [(Labels::new(), self.dropped_lines)],
         )?;

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::slice;
 
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
 use crate::auth::Authority;
 
@@ -79,19 +79,63 @@ impl From<TcpListener> for Listener {
     }
 }
 
-/// Listens on `HOST:PORT`, on each address of the host, which must be loopback addresses unless there is
+/// The addresses of a server that does not listen yet: a client that connects is refused at once, and tries
+/// the next server.
+#[derive(Debug)]
+pub struct Reserved {
+    /// The setting.
+    listen: String,
+    sockets: Vec<TcpSocket>,
+}
+
+impl Reserved {
+    /// The first address.
+    ///
+    /// # Errors
+    ///
+    /// Of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "there is no socket");
+        self.sockets.first().ok_or_else(none)?.local_addr()
+    }
+
+    /// Listens.
+    ///
+    /// # Errors
+    ///
+    /// [`BindError::Refused`].
+    pub fn listen(self) -> Result<Listener, BindError> {
+        let Self { listen, sockets } = self;
+        let listening = sockets.into_iter().map(|socket| socket.listen(BACKLOG)).collect::<io::Result<_>>();
+        listening.map(Listener).map_err(|error| BindError::Refused(listen, error))
+    }
+}
+
+/// The number of connections that may wait until they are accepted; the system may allow fewer.
+const BACKLOG: u32 = 1024;
+
+/// Listens on the addresses of [`reserve`].
+///
+/// # Errors
+///
+/// [`BindError`].
+pub async fn bind(listen: &str, authority: &Authority) -> Result<Listener, BindError> {
+    reserve(listen, authority).await?.listen()
+}
+
+/// Takes `HOST:PORT`, on each address of the host, which must be loopback addresses unless there is
 /// authentication; port 0 means any that is free. Addresses of a family that this machine does not have are
 /// left out.
 ///
 /// # Errors
 ///
 /// [`BindError`].
-pub async fn bind(listen: &str, authority: &Authority) -> Result<Listener, BindError> {
+pub async fn reserve(listen: &str, authority: &Authority) -> Result<Reserved, BindError> {
     let addresses = addresses(listen).await?;
     if authority.is_open() && addresses.iter().any(|address| !address.ip().is_loopback()) {
         return Err(BindError::NotLoopback(listen.to_owned()));
     }
-    bind_each(listen, addresses).await
+    reserve_each(listen, addresses)
 }
 
 /// As [`bind`], of any addresses, for [`serve_metrics`](crate::Server::serve_metrics).
@@ -100,7 +144,16 @@ pub async fn bind(listen: &str, authority: &Authority) -> Result<Listener, BindE
 ///
 /// [`BindError`].
 pub async fn bind_metrics(listen: &str) -> Result<Listener, BindError> {
-    bind_each(listen, addresses(listen).await?).await
+    reserve_metrics(listen).await?.listen()
+}
+
+/// As [`reserve`], of any addresses, for [`serve_metrics`](crate::Server::serve_metrics).
+///
+/// # Errors
+///
+/// [`BindError`].
+pub async fn reserve_metrics(listen: &str) -> Result<Reserved, BindError> {
+    reserve_each(listen, addresses(listen).await?)
 }
 
 /// Each address of the host once.
@@ -115,15 +168,15 @@ async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, BindError> {
     Ok(addresses)
 }
 
-async fn bind_each(listen: &str, addresses: Vec<SocketAddr>) -> Result<Listener, BindError> {
+fn reserve_each(listen: &str, addresses: Vec<SocketAddr>) -> Result<Reserved, BindError> {
     let refused = |error| BindError::Refused(listen.to_owned(), error);
-    let (mut sockets, mut missing) = (Vec::<TcpListener>::new(), None);
+    let (mut sockets, mut missing) = (Vec::<TcpSocket>::new(), None);
     for mut address in addresses {
         // The same port for all of them, which for the others has to be free as well.
         if let Some(first) = sockets.first().filter(|_| address.port() == 0) {
             address.set_port(first.local_addr().map_err(refused)?.port());
         }
-        match TcpListener::bind(address).await {
+        match socket_of(address) {
             Ok(socket) => sockets.push(socket),
             Err(error) if is_of_no_family(&error) => missing = Some(error),
             Err(error) => return Err(refused(error)),
@@ -132,8 +185,16 @@ async fn bind_each(listen: &str, addresses: Vec<SocketAddr>) -> Result<Listener,
     match missing {
         Some(error) if sockets.is_empty() => Err(refused(error)),
         _ if sockets.is_empty() => Err(BindError::NoAddress(listen.to_owned())),
-        _ => Ok(Listener(sockets)),
+        _ => Ok(Reserved { listen: listen.to_owned(), sockets }),
     }
+}
+
+fn socket_of(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A server that is started again takes the address of the one before at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 /// What clients take `localhost` for, whatever the system says of it (RFC 6761).

@@ -6,6 +6,6 @@ mod drain;
 mod life;
 mod reload;
 
-pub use self::bind::{BindError, Listener, bind, bind_metrics};
+pub use self::bind::{BindError, Listener, Reserved, bind, bind_metrics, reserve, reserve_metrics};
 pub use self::life::{Server, router, serve};
 pub use self::reload::{AuthenticationStays, NotReloaded};

@@ -1,11 +1,13 @@
 //! Trouble of the database, as the log, `/readyz`, `lockhouse cluster` and `lockhouse doctor` name it, and as
 //! a start meets it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::net::TcpSocket;
 
 use crate::cluster::fleet::{Fleet, url};
 use crate::running::{Running, lockhouse, run, run_in_vain};
@@ -112,9 +114,16 @@ impl Drop for Starting {
 fn a_node_waits_at_its_start_for_a_database_that_is_down() {
     let mut fleet = Fleet::new();
     fleet.database.stop();
-    let mut node = Starting::of(fleet.command("a", &[]));
+    // The port stays ours until the node has it, too.
+    let port = TcpSocket::new_v4().unwrap();
+    port.set_reuseaddr(true).unwrap();
+    port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let free = port.local_addr().unwrap();
+    let mut node = Starting::of(fleet.command_at(&free.to_string(), "a", &[]));
     let line = node.log("waits for the store");
     assert!(line.contains("WARN") && line.contains("error connecting to server"), "{line}");
+    // Who connects goes on to another node at once, instead of waiting for this one.
+    assert_eq!(TcpStream::connect(free).unwrap_err().kind(), ErrorKind::ConnectionRefused);
     fleet.database.start_again();
     node.log("the store can be used");
     node.announces();

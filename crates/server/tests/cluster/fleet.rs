@@ -42,8 +42,12 @@ impl Fleet {
 
     /// The command that starts a node, with more options.
     pub(crate) fn command(&self, label: &str, more: &[&str]) -> Command {
-        let mut command =
-            lockhouse(self.folder.path(), &[&["serve", "--listen", "127.0.0.1:0"], more].concat());
+        self.command_at("127.0.0.1:0", label, more)
+    }
+
+    /// The command of a node that listens there.
+    pub(crate) fn command_at(&self, listen: &str, label: &str, more: &[&str]) -> Command {
+        let mut command = lockhouse(self.folder.path(), &[&["serve", "--listen", listen], more].concat());
         command
             .env("LOCKHOUSE_STORE", self.store())
             .env("LOCKHOUSE_CLUSTER_SECRET_FILE", self.secret())

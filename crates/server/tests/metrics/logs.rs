@@ -1,5 +1,6 @@
 //! Logs, and the id by which the lines of a request are found.
 
+use std::fmt::Display;
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
@@ -95,9 +96,8 @@ fn another_format_is_refused_with_those_that_there_are() {
 }
 
 /// The value of a metric without labels.
-async fn metric(server: &Running, name: &str) -> u64 {
-    let text =
-        reqwest::get(format!("http://{}/metrics", server.address)).await.unwrap().text().await.unwrap();
+async fn metric(address: impl Display, name: &str) -> u64 {
+    let text = reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
     line.unwrap_or_else(|| panic!("no {name}")).parse::<f64>().unwrap() as u64
 }
@@ -113,7 +113,7 @@ async fn a_reader_of_the_log_that_stands_still_keeps_no_call_waiting() {
     let client = Client::new();
     let url = format!("http://{}/v1/buckets/default/owners/nobody", server.address);
     let calls = async {
-        while metric(&server, "lockhouse_log_lines_dropped_total").await == 0 {
+        while metric(&server.address, "lockhouse_log_lines_dropped_total").await == 0 {
             for _ in 0..500 {
                 assert_eq!(client.get(&url).send().await.unwrap().status(), 401);
             }
@@ -147,6 +147,10 @@ async fn a_server_whose_output_takes_nothing_serves_all_the_same() {
     let begun = std::time::Instant::now();
     while reqwest::get(format!("http://{listen}/livez")).await.is_err() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it does not serve");
+    }
+    // The lines of the start could not be written.
+    while metric(&listen, "lockhouse_log_lines_dropped_total").await == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no line is counted");
     }
     server.kill().unwrap();
     server.wait().unwrap();

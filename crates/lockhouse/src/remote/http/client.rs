@@ -109,8 +109,9 @@ impl Http {
     }
 
     /// Asks once, and waits for the answer without end. Of several URLs the one that answered last is asked;
-    /// where none of them answers a connection, each is tried once. Needs a tokio runtime with I/O and time
-    /// enabled.
+    /// where none of them answers a connection, each is tried once. A question is also asked at the next one
+    /// where a server breaks off, cannot serve now, or is silent for 10 s. Needs a tokio runtime with I/O and
+    /// time enabled.
     ///
     /// # Errors
     ///
@@ -129,13 +130,17 @@ impl Http {
         loop {
             let endpoint = self.endpoints.current();
             let exchange = self.exchange(self.request(&self.bases[endpoint], call)?);
-            let end = match ends {
+            untried -= 1;
+            let may_go_on = untried > 0 && call.is_a_question();
+            let patience = may_go_on.then(|| Instant::now() + LONGEST_PATIENCE);
+            let end = match [ends, patience].into_iter().flatten().min() {
                 None => exchange.await,
                 Some(ends) => timeout_at(ends, exchange).await.unwrap_or_else(|_| Err(Unanswered::silent())),
             };
-            untried -= 1;
             match end {
                 Err(Unanswered::Unreachable(_) | Unanswered::Untrusted(_)) if untried > 0 => {}
+                Ok(Answer { status: 502..=504, .. }) | Err(_)
+                    if may_go_on && ends.is_none_or(|ends| ends > Instant::now()) => {}
                 // A server that stops or cannot serve now, or a proxy that does not reach it.
                 Ok(Answer { status: 502..=504, .. }) | Err(_) => {
                     self.endpoints.failed(endpoint);

@@ -98,12 +98,19 @@ pub enum EventsError {
     /// The server refuses them; the answer has the problem.
     #[error("the server refuses its events: status {}", .0.status)]
     Refused(Answer),
-    /// A success, but no stream of events: no lockhouse server answers so. The answer has no body.
+    /// A success, but no stream of events, or again and again one that ends at once: no lockhouse server
+    /// answers so. The answer has no body.
     #[error("the server does not answer as a lockhouse server: status {} and no events", .0.status)]
     NoEvents(Answer),
 }
 
 impl EventsError {
+    /// An answer with this status that has no events.
+    pub(crate) fn none(status: StatusCode) -> Self {
+        let status = status.as_u16();
+        Self::NoEvents(Answer { status, is_replayed: false, location: None, body: Vec::new() })
+    }
+
     /// Whether the same may be had later. Where events have come before, a page in their place is that of a
     /// proxy.
     fn is_temporary(&self, has_begun: bool) -> bool {
@@ -124,6 +131,7 @@ pub struct SentEvents {
     /// What has come and is not handed out yet; a comment with an id is an event without data.
     ready: VecDeque<SentEvent>,
     last_id: Option<String>,
+    has_begun: bool,
 }
 
 /// A server writes something at least each 15 s; a connection that is silent for this long is over.
@@ -131,6 +139,10 @@ const SILENCE: Duration = Duration::from_secs(40);
 
 /// The content type of events.
 const EVENT_STREAM: &str = "text/event-stream";
+
+/// The number of streams in a row that end at once and bring nothing, after which no lockhouse server is
+/// there: one says at once where its events are. A server that stops ends only a few.
+pub const EMPTY_STREAMS: u32 = 5;
 
 /// No line of events is longer.
 const LINE_BYTES: usize = 16 << 20;
@@ -169,6 +181,11 @@ impl SentEvents {
         self.last_id.as_deref()
     }
 
+    /// Whether an event has come, or the id of one: a lockhouse server sends one at once.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     fn take(&mut self, block: &str) {
         let mut event = SentEvent { id: String::new(), kind: String::new(), data: String::new() };
         for line in block.lines() {
@@ -180,6 +197,7 @@ impl SentEvents {
             }
         }
         if !event.id.is_empty() || !event.data.is_empty() {
+            self.has_begun = true;
             self.ready.push_back(event);
         }
     }
@@ -203,18 +221,17 @@ impl Http {
             content.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(EVENT_STREAM))
         });
         if response.status() != StatusCode::OK || !is_stream {
-            let status = response.status().as_u16();
-            let answer = Answer { status, is_replayed: false, location: None, body: Vec::new() };
-            return Err(EventsError::NoEvents(answer));
+            return Err(EventsError::none(response.status()));
         }
         let body = response.into_body();
         let (text, ready) = (Vec::new(), VecDeque::new());
-        Ok(SentEvents { body, text, ready, last_id: query.last_id.clone() })
+        Ok(SentEvents { body, text, ready, last_id: query.last_id.clone(), has_begun: false })
     }
 
     /// The events of the bucket, over as many connections as it takes: it goes on behind the last event by
     /// itself, also if nothing comes for 40 s, or no answer within 10 s. Where events are missing a `gap`
-    /// comes, and then the `state`. An error that time does not mend ends the stream.
+    /// comes, and then the `state`. An error that time does not mend ends the stream, and so do
+    /// [`EMPTY_STREAMS`] answers without an event before the first one.
     ///
     /// ```no_run
     /// use futures_util::{StreamExt, pin_mut};
@@ -236,7 +253,8 @@ impl Http {
         query: EventQuery,
     ) -> impl Stream<Item = Result<SentEvent, EventsError>> + Send + use<> {
         let (http, backoff) = (self.clone(), Backoff::default());
-        let state = Some(Reconnecting { http, query, open: None, has_begun: false, backoff });
+        let state =
+            Some(Reconnecting { http, query, open: None, has_begun: false, empty_streams: 0, backoff });
         unfold(state, |state| async move {
             let mut state = state?;
             match state.next().await {
@@ -252,7 +270,10 @@ struct Reconnecting {
     query: EventQuery,
     /// The present connection, and since when it is there.
     open: Option<(SentEvents, Instant)>,
+    /// Whether one of the connections had events.
     has_begun: bool,
+    /// The number of connections that had none, before the first one that had.
+    empty_streams: u32,
     backoff: Backoff,
 }
 
@@ -261,13 +282,14 @@ impl Reconnecting {
         loop {
             let Some((open, since)) = &mut self.open else {
                 match self.http.open_events(&self.query).await {
-                    Ok(open) => (self.open, self.has_begun) = (Some((open, Instant::now())), true),
+                    Ok(open) => self.open = Some((open, Instant::now())),
                     Err(error) if error.is_temporary(self.has_begun) => sleep(self.backoff.pause()).await,
                     Err(error) => return Err(error),
                 }
                 continue;
             };
             let event = open.next().await;
+            self.has_begun |= open.has_begun();
             if let Some(id) = open.last_id() {
                 self.query.last_id = Some(id.to_owned());
             }
@@ -280,6 +302,11 @@ impl Reconnecting {
                     // Where nothing happens, a connection that has lasted was good as well.
                     if since.elapsed() >= GOOD {
                         self.backoff.reset();
+                    } else if !self.has_begun {
+                        self.empty_streams += 1;
+                        if self.empty_streams == EMPTY_STREAMS {
+                            return Err(EventsError::none(StatusCode::OK));
+                        }
                     }
                     self.open = None;
                     sleep(self.backoff.pause()).await;
@@ -391,6 +418,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_question_goes_on_at_the_other_url_where_one_stalls_and_a_change_does_not() {
+        for (call, goes_on) in [(Call::get(&["query"]), true), (Call::post(&["claims"]), false)] {
+            let places = Places::new().await;
+            let http = places.http();
+            let sending = tokio::spawn(async move { http.send(&call).await });
+            let stalled = places.next().await;
+            pass(LONGEST_PATIENCE).await;
+            if goes_on {
+                let mut other = places.next().await;
+                assert_ne!(other.place, stalled.place);
+                other.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
+                assert_eq!(sending.await.unwrap().unwrap().body, b"{}");
+            } else {
+                drop(stalled);
+                assert!(matches!(sending.await.unwrap(), Err(Unanswered::BrokenOff(_))));
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn the_last_id_is_that_of_what_was_handed_out() {
         let places = Places::new().await;
         let (http, query) = (places.http(), EventQuery::new());
@@ -412,6 +459,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn streams_that_end_at_once_again_and_again_are_those_of_no_lockhouse_server() {
+        for first in [None, Some("id: a.1\n\n")] {
+            let places = Places::new().await;
+            let events = places.http().events(EventQuery::new());
+            let reading = tokio::spawn(async move {
+                let mut events = Box::pin(events);
+                events.next().await
+            });
+            let answered = async {
+                for attempt in 0..EMPTY_STREAMS {
+                    let mut peer = places.next().await;
+                    peer.begin().await;
+                    if let (0, Some(first)) = (attempt, first) {
+                        peer.send(first).await;
+                    }
+                    drop(peer);
+                }
+                places.next().await
+            };
+            match first {
+                None => {
+                    let read = tokio::select! {
+                        read = reading => read.unwrap(),
+                        _ = answered => panic!("it goes on"),
+                    };
+                    assert_eq!(read, Some(Err(EventsError::none(StatusCode::OK))));
+                }
+                Some(_) => {
+                    answered.await;
+                    reading.abort();
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn where_nothing_happens_a_connection_that_has_lasted_is_soon_replaced() {
         let places = Places::new().await;
         let (http, query) = (places.http(), EventQuery::new());
@@ -425,7 +508,7 @@ mod tests {
             backoff.pause();
         }
         let open = Some((events.unwrap(), Instant::now()));
-        let mut state = Reconnecting { http, query, open, has_begun: true, backoff };
+        let mut state = Reconnecting { http, query, open, has_begun: true, empty_streams: 0, backoff };
         pass(GOOD).await;
         drop(peer);
         let begun = Instant::now();

@@ -46,4 +46,4 @@ pub(crate) mod views;
 
 pub use self::call::Call;
 pub use self::client::{Answer, Http, Unanswered};
-pub use self::events::{EventQuery, EventsError, SentEvent, SentEvents};
+pub use self::events::{EMPTY_STREAMS, EventQuery, EventsError, SentEvent, SentEvents};
