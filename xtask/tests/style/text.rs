@@ -180,3 +180,23 @@ fn the_client_depends_on_nothing_at_run_time() {
         assert!(package[kind].is_null(), "take the {kind} out of clients/js/package.json: {}", package[kind]);
     }
 }
+
+#[test]
+fn a_library_whose_tests_are_not_built_has_none() {
+    let is_without = |manifest: &str| {
+        let library = manifest.split_once("[lib]\n").map_or("", |(_, rest)| rest);
+        let library = library.split("\n[").next().unwrap();
+        library.contains("test = false") && !library.contains("path = ")
+    };
+    let manifests = sources().iter().filter(|source| source.name.ends_with("/Cargo.toml"));
+    let folders: Vec<_> = manifests
+        .filter(|manifest| is_without(&manifest.text))
+        .filter_map(|manifest| manifest.name.strip_suffix("/Cargo.toml"))
+        .collect();
+    assert!(folders.contains(&"lab/proofs"), "{folders:?}");
+    let places = lines_where(|source, line| {
+        let is_attribute = matches!(line.trim(), "#[test]" | "#[tokio::test]" | "#[cfg(test)]");
+        is_attribute && folders.iter().any(|folder| source.below_src(folder).is_some())
+    });
+    forbid("these tests never run: move them to the package's folder `tests`", &places);
+}

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 use traces::Kind;
 
 use crate::events::stream::Stream;
@@ -225,7 +225,11 @@ async fn a_reader_that_takes_nothing_is_cut_off() {
     fs::write(folder.path().join("f.toml"), "[limits]\nwrite_timeout = \"500ms\"\n").unwrap();
     let server = Running::start(folder.path(), &["--config", "f.toml"]);
     let url = url(&server);
-    let mut reader = TcpStream::connect(server.address).unwrap();
+    // Little waits in the system for a reader that has little space for it.
+    let reader = TcpSocket::new_v4().unwrap();
+    reader.set_recv_buffer_size(4096).unwrap();
+    let mut reader = reader.connect(server.address).await.unwrap().into_std().unwrap();
+    reader.set_nonblocking(false).unwrap();
     write!(reader, "GET /v1/buckets/default/events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let cut_off = async || {
         let metrics = Exposition::of(&format!("{url}/metrics")).await;

@@ -101,7 +101,8 @@ async fn a_client_that_reads_and_acknowledges_is_not_dropped_for_refusals_that_n
 #[tokio::test]
 async fn a_crowd_of_one_session_is_granted_at_once() {
     const CROWD: u64 = 40_000;
-    let server = TestServer::start().await;
+    // No ping is answered before all is sent.
+    let server = TestServer::with(config(60_000)).await;
     let (mut holder, mut crowd) = (server.client().await, server.client().await);
     holder.join(1).await;
     crowd.join(1).await;
@@ -128,7 +129,8 @@ async fn a_crowd_of_one_session_is_granted_at_once() {
 
 #[tokio::test]
 async fn a_session_has_as_many_requests_as_its_limit() {
-    let server = TestServer::start().await;
+    // No ping is answered before all is sent.
+    let server = TestServer::with(config(60_000)).await;
     let mut client = server.client().await;
     let limit = client.welcome["limits"]["requestsPerAgent"].as_u64().unwrap();
     client.join(1).await;
