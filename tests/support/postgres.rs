@@ -275,7 +275,7 @@ impl Account {
     }
 }
 
-/// Where Debian puts that program; not on the path.
+/// The place of that program on Debian, which is not on the path.
 fn program_of_debian(program: &str) -> PathBuf {
     Path::new("/usr/lib/postgresql/15/bin").join(program)
 }

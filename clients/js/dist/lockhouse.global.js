@@ -3301,6 +3301,7 @@
     throw broken(field, value, `one of ${KINDS.join(", ")}`);
   }
   var EMPTY_STREAMS = 5;
+  var GOOD_MS = 1e3;
   var SILENCE_MS = 4e4;
   async function* readEvents(caller, options) {
     const { signal } = options;
@@ -3312,10 +3313,11 @@
       let pauseMs = 0;
       try {
         const stream = await caller.open(pathOf(options, last), SILENCE_MS, signal);
+        const since = performance.now();
         try {
           for await (const { id, type, data } of records(stream.chunks())) {
-            hasBegun ||= id !== "" || data !== "";
             const event = eventOf(type, id, data);
+            hasBegun ||= id !== "" || data !== "";
             backoff.reset();
             if (id !== "") last = id;
             if (event) yield event;
@@ -3323,7 +3325,8 @@
         } finally {
           stream.close();
         }
-        if (!hasBegun && ++emptyStreams === EMPTY_STREAMS) throw notLockhouse(200, "its streams of events bring none");
+        const isEmpty = !hasBegun && performance.now() - since < GOOD_MS;
+        if (isEmpty && ++emptyStreams === EMPTY_STREAMS) throw notLockhouse(200, "its streams of events bring none");
       } catch (error) {
         if (!(error instanceof ProblemError) || !isTemporary(error, caller, hasBegun)) throw error;
         pauseMs = error instanceof UnavailableError && error.retryAfterMs || 0;

@@ -98,8 +98,11 @@ function toKind(field: string, value: unknown): (typeof KINDS)[number] {
   throw broken(field, value, `one of ${KINDS.join(', ')}`);
 }
 
-/** The number of streams in a row that bring nothing, after which no lockhouse server is there. */
+/** The number of streams that end at once and bring nothing, after which no lockhouse server is there. */
 const EMPTY_STREAMS = 5;
+
+/** A stream that lasts this long has not ended at once. */
+const GOOD_MS = 1000;
 
 /** The server writes something at least each 15 s. A stream that is silent for this long is given up. */
 const SILENCE_MS = 40_000;
@@ -118,10 +121,11 @@ export async function* readEvents(caller: Caller, options: EventsOptions): Async
     let pauseMs = 0;
     try {
       const stream = await caller.open(pathOf(options, last), SILENCE_MS, signal);
+      const since = performance.now();
       try {
         for await (const { id, type, data } of records(stream.chunks())) {
-          hasBegun ||= id !== '' || data !== '';
           const event = eventOf(type, id, data);
+          hasBegun ||= id !== '' || data !== '';
           backoff.reset();
           // The id of a comment counts as well: up to there nothing is missing.
           if (id !== '') last = id;
@@ -130,8 +134,8 @@ export async function* readEvents(caller: Caller, options: EventsOptions): Async
       } finally {
         stream.close();
       }
-      // A lockhouse server says at once where its events are.
-      if (!hasBegun && ++emptyStreams === EMPTY_STREAMS) throw notLockhouse(200, 'its streams of events bring none');
+      const isEmpty = !hasBegun && performance.now() - since < GOOD_MS;
+      if (isEmpty && ++emptyStreams === EMPTY_STREAMS) throw notLockhouse(200, 'its streams of events bring none');
     } catch (error) {
       if (!(error instanceof ProblemError) || !isTemporary(error, caller, hasBegun)) throw error;
       pauseMs = (error instanceof UnavailableError && error.retryAfterMs) || 0;

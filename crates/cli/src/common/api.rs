@@ -1,5 +1,5 @@
-//! The HTTP API as a command sees it: one call, one answer, one exit code. No call is ever repeated: whether
-//! a repeat is right is for the script to say.
+//! The HTTP API as a command sees it: one call, one answer, one exit code. No change is ever repeated:
+//! whether a repeat is right is for the script to say.
 
 use std::fmt::Write as _;
 use std::time::Duration;

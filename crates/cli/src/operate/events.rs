@@ -34,7 +34,7 @@ Exit codes:
    0 done: the reader of the lines has gone
    1 failure
    2 wrong usage
-  69 the server cannot be reached at the start
+  69 the server cannot be reached at the start, or is no lockhouse server
   75 the server refuses for now, as on a full disk")]
 pub struct EventsCommand {
     /// Only events of this name
@@ -75,13 +75,14 @@ impl EventsCommand {
 
     async fn follow(&self, api: &BucketClient) -> Result<ExitCode, Failure> {
         let mut query = self.query();
-        let (mut is_begun, mut empty_streams, mut pause) = (false, 0, PAUSES.0);
+        let (mut is_begun, mut has_events, mut empty_streams, mut pause) = (false, false, 0, PAUSES.0);
         loop {
             match api.http().open_events(&query).await {
                 Ok(mut events) => {
                     if is_begun {
                         complain("connected again");
                     }
+                    is_begun = true;
                     let since = Instant::now();
                     while let Some(event) = events.next().await {
                         let Some(data) = data_of(&event) else { return Err(api.strange_events()) };
@@ -100,11 +101,11 @@ impl EventsCommand {
                     if let Some(id) = events.last_id() {
                         query = query.after(id);
                     }
-                    is_begun |= events.has_begun();
+                    has_events |= events.has_begun();
                     // Where nothing happens, a connection that has lasted was good as well.
                     if since.elapsed() >= PAUSES.1 {
                         pause = PAUSES.0;
-                    } else if !is_begun {
+                    } else if !has_events {
                         empty_streams += 1;
                         if empty_streams == EMPTY_STREAMS {
                             return Err(api.strange_events());

@@ -20,7 +20,7 @@ use lockhouse::remote::{Connection, ConnectionState};
 use lockhouse::{Acquiring, Agent, LockGuard, Mode, NameBuf, Quota, RequestError};
 use lockhouse_wire as wire;
 use rustix::process::Signal;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use self::connect::Pauses;
 use self::job::Job;
@@ -234,11 +234,15 @@ impl Run {
                 Err(error) => error,
             };
             let is_full = matches!(&error, RequestError::Quota(quota) if code_of(quota) == NOT_GRANTED);
-            let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
-            if !(self.wait_for_server && is_full) || is_late {
+            if !(self.wait_for_server && is_full) {
                 return Err(error);
             }
-            pauses.wait(&error).await;
+            let pause = pauses.wait(&error);
+            match deadline {
+                None => pause.await,
+                Some(deadline) if timeout_at(deadline, pause).await.is_err() => return Err(error),
+                Some(_) => {}
+            }
         }
     }
 

@@ -244,6 +244,10 @@ fn a_bucket_that_is_full_is_no_wrong_usage() {
             lockhouse(&server, &["run", "m", "--timeout", "1s", "--", "echo", "ran"]).output().unwrap();
         assert_eq!((code(&output), stdout(&output)), (75, ""), "{setting}: {output:?}");
         assert!(stderr(&output).contains(setting), "{setting}: {output:?}");
+        let late = ["run", "m", "--wait-for-server", "--timeout", "500ms", "-E", "9", "--", "echo", "ran"];
+        let output = lockhouse(&server, &late).output().unwrap();
+        assert_eq!((code(&output), stdout(&output)), (75, ""), "{setting}: {output:?}");
+        assert!(stderr(&output).lines().last().unwrap().contains(setting), "{setting}: {output:?}");
         let waiting = lockhouse(&server, &["run", "m", "--wait-for-server", "--", "echo", "ran"]).spawn();
         let mut waiting = waiting.unwrap();
         let mut first = String::new();

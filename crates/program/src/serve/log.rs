@@ -147,7 +147,6 @@ impl Reporting {
         if lines == 0 {
             return;
         }
-        self.reported = dropped;
         let now = humantime::format_rfc3339_micros(SystemTime::now());
         let line = match self.format {
             LogFormat::Text => format!("{now}  WARN lockhouse::log: {DROPPED} lines={lines}"),
@@ -157,7 +156,9 @@ impl Reporting {
             })
             .to_string(),
         };
-        _ = writeln!(io::stderr(), "{line}");
+        if writeln!(io::stderr(), "{line}").is_ok() {
+            self.reported = dropped;
+        }
     }
 }
 

@@ -149,8 +149,7 @@ async fn serve(sources: Sources, loaded: LoadedSettings, dropped_lines: DroppedL
         }
     };
     log_place(&store);
-    let listener = reserved.listen()?;
-    let metrics = metrics.map(Reserved::listen).transpose().map_err(Error::Metrics)?;
+    let (listener, metrics) = listen(reserved, metrics, &server).await?;
     announce(&listener, metrics.as_ref(), &tls, settings.tls.self_signed.is_some())?;
     let reload = Reload { sources, started: loaded, server: server.clone(), tls };
     let reload = async {
@@ -177,6 +176,24 @@ async fn serve(sources: Sources, loaded: LoadedSettings, dropped_lines: DroppedL
             Ok(())
         }
     }
+}
+
+/// Listens. Where that fails, the server stops, so that the next start waits for nothing that this one has
+/// taken.
+async fn listen(
+    reserved: Reserved,
+    metrics: Option<Reserved>,
+    server: &Server,
+) -> Result<(Listener, Option<Listener>), Error> {
+    let listening = || {
+        let listener = reserved.listen()?;
+        Ok((listener, metrics.map(Reserved::listen).transpose().map_err(Error::Metrics)?))
+    };
+    let listening = listening();
+    if listening.is_err() {
+        server.stop().await;
+    }
+    listening
 }
 
 /// Logs where the state of the server is.

@@ -110,8 +110,7 @@ impl Http {
 
     /// Asks once, and waits for the answer without end. Of several URLs the one that answered last is asked;
     /// where none of them answers a connection, each is tried once. A question is also asked at the next one
-    /// where a server breaks off, cannot serve now, or is silent for 10 s. Needs a tokio runtime with I/O and
-    /// time enabled.
+    /// where a server breaks off, or is silent for 10 s. Needs a tokio runtime with I/O and time enabled.
     ///
     /// # Errors
     ///
@@ -139,7 +138,7 @@ impl Http {
             };
             match end {
                 Err(Unanswered::Unreachable(_) | Unanswered::Untrusted(_)) if untried > 0 => {}
-                Ok(Answer { status: 502..=504, .. }) | Err(_)
+                Err(Unanswered::BrokenOff(_))
                     if may_go_on && ends.is_none_or(|ends| ends > Instant::now()) => {}
                 // A server that stops or cannot serve now, or a proxy that does not reach it.
                 Ok(Answer { status: 502..=504, .. }) | Err(_) => {

@@ -98,8 +98,8 @@ pub enum EventsError {
     /// The server refuses them; the answer has the problem.
     #[error("the server refuses its events: status {}", .0.status)]
     Refused(Answer),
-    /// A success, but no stream of events, or again and again one that ends at once: no lockhouse server
-    /// answers so. The answer has no body.
+    /// A success without a stream of events, or with one that ends at once, again and again: no lockhouse
+    /// server answers so. The answer has no body.
     #[error("the server does not answer as a lockhouse server: status {} and no events", .0.status)]
     NoEvents(Answer),
 }
@@ -140,8 +140,8 @@ const SILENCE: Duration = Duration::from_secs(40);
 /// The content type of events.
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// The number of streams in a row that end at once and bring nothing, after which no lockhouse server is
-/// there: one says at once where its events are. A server that stops ends only a few.
+/// The number of streams that end at once and bring nothing, after which no lockhouse server is there: one
+/// that stops ends only a few so.
 pub const EMPTY_STREAMS: u32 = 5;
 
 /// No line of events is longer.
@@ -181,7 +181,8 @@ impl SentEvents {
         self.last_id.as_deref()
     }
 
-    /// Whether an event has come, or the id of one: a lockhouse server sends one at once.
+    /// Whether an event has come, or the id of one. A lockhouse server sends an id at once, unless the query
+    /// has one or asks for the state.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -231,7 +232,7 @@ impl Http {
     /// The events of the bucket, over as many connections as it takes: it goes on behind the last event by
     /// itself, also if nothing comes for 40 s, or no answer within 10 s. Where events are missing a `gap`
     /// comes, and then the `state`. An error that time does not mend ends the stream, and so do
-    /// [`EMPTY_STREAMS`] answers without an event before the first one.
+    /// [`EMPTY_STREAMS`] answers that end at once, before the first event.
     ///
     /// ```no_run
     /// use futures_util::{StreamExt, pin_mut};
