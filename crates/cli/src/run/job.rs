@@ -5,8 +5,8 @@
 //! own group (one that is typed, or `kill -- -PGID`) comes to the command only as it is passed on.
 //!
 //! The terminal stays with our group until the command reads it or changes its settings: other processes of a
-//! pipeline may need it. Then the system stops the command, as one in the background, and it is given the
-//! terminal and continued. From then on a shell could not stop us by what is typed: when the command stops,
+//! pipeline may need it. Then the system stops the command, as one in the background, and it is continued and
+//! given the terminal. From then on a shell could not stop us by what is typed: when the command stops,
 //! we stop, too, with our whole group, and the shell takes the terminal back.
 
 use std::ffi::{OsStr, OsString};
@@ -153,7 +153,11 @@ impl Job {
             Some(Signal::TTIN | Signal::TTOU) => {
                 self.wants_terminal = true;
                 if terminal.is_ours() || terminal.is_of(self.group) {
-                    self.go_on();
+                    // First it is continued: the system forgets a stop that is typed at a stopped group
+                    // when it continues that group. A command that is faster than the terminal stops once
+                    // more, and is continued again.
+                    self.send(Signal::CONT);
+                    self.hand_terminal();
                 } else {
                     stop_with_our_group();
                 }
@@ -163,14 +167,20 @@ impl Job {
         }
     }
 
-    /// Continues the command, with the terminal if it has asked for that and the terminal is ours to give.
+    /// Continues the command as a shell does. It has the terminal first: a program that ignores the stop of
+    /// one in the background would fail to read it.
     fn go_on(&self) {
+        self.hand_terminal();
+        self.send(Signal::CONT);
+    }
+
+    /// Gives the command the terminal if it has asked for it and the terminal is ours to give.
+    fn hand_terminal(&self) {
         if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours())
             && self.wants_terminal
         {
             terminal.give_to(self.group);
         }
-        self.send(Signal::CONT);
     }
 }
 

@@ -119,7 +119,9 @@ fn a_command_reads_the_terminal_and_the_rest_of_the_script_after_it() {
 fn a_command_is_stopped_and_continued_by_a_shell_with_job_control() {
     let server = ServerProcess::start("10m");
     let mut shell = at_a_terminal(&server, "bash --norc --noprofile -i");
-    // The parts keep what the terminal echoes from being taken for what the command says.
+    // Else a terminal forgets what was written just before, or just after, when a stop is typed. The parts
+    // keep what it echoes from being taken for what the command says.
+    types(&mut shell, "stty noflsh\n");
     types(&mut shell, "lockhouse run n -- sh -c 'echo re''ady; read x; echo got-$x; read x; echo got-$x'\n");
     until_shown(&mut shell, "ready");
     // Before the command has the terminal, or after it.
