@@ -41,8 +41,8 @@ pub(crate) fn run(args: &Args) -> Verdict {
         return list_stale(&root).map(|_| true);
     }
     let mut command = Command::new("cargo");
-    command.args(["run", "--release", "--manifest-path"]).arg(root.join("bench/Cargo.toml")).arg("--");
-    command.args(&args.suite);
+    command.args(["run", "--profile", "measured", "--package", "lockhouse-bench", "--manifest-path"]);
+    command.arg(root.join("Cargo.toml")).arg("--").args(&args.suite);
     if let Some(rounds) = args.rounds {
         command.arg("--rounds").arg(rounds.to_string());
     }

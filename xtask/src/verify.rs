@@ -59,7 +59,7 @@ fn gates(root: &Path) -> Vec<Gate> {
             println!("{project}: not checked, as its packages are not installed (npm ci)");
         }
     }
-    let lints = lints(root).into_iter();
+    let lints = lints().into_iter();
     gates.extend(lints.map(|(name, command)| Gate { name, command, demand: Demand::Cores }));
     gates
 }
@@ -81,9 +81,11 @@ fn judge(root: &Path, mut gate: Gate) -> Result<bool> {
 }
 
 /// Format, lints and documentation of the Rust side, by name.
-pub(crate) fn lints(root: &Path) -> Vec<(&'static str, Command)> {
+pub(crate) fn lints() -> Vec<(&'static str, Command)> {
     let format = ["fmt", "--all", "--check"];
-    // `--all-targets` would take libraries for tests that have none, such as the one of the interleavings.
+    // The documentation needs the same packages, the benchmarks too, so that what is checked of their
+    // dependencies serves both. `--all-targets` would take libraries for tests that have none, such as the one
+    // of the interleavings.
     let lint = [
         "clippy",
         "--quiet",
@@ -111,15 +113,10 @@ pub(crate) fn lints(root: &Path) -> Vec<(&'static str, Command)> {
     ];
     // Users compile the library with few features, where `--all-features` hides what is missing.
     let bare = ["clippy", "--quiet", "--profile", PROFILE, "-p", "lockhouse", "--", "-D", "warnings"];
-    // A workspace of its own, which the build of the tests does not reach.
-    let benchmarks = ["clippy", "--quiet", "--manifest-path", "bench/Cargo.toml", "--all-targets"];
-    let mut benchmarks = cargo(&benchmarks);
-    benchmarks.arg("--target-dir").arg(tree::target(root).join("bench")).args(["--", "-D", "warnings"]);
     vec![
         ("format", cargo(&format)),
         ("lints", cargo(&lint)),
         ("the library without features", cargo(&bare)),
-        ("the benchmarks", benchmarks),
         ("documentation", with_env(cargo(&document), "RUSTDOCFLAGS", "-D warnings")),
     ]
 }

@@ -189,7 +189,7 @@ pub(crate) const WITHOUT_BUILD: [&str; 4] = ["dist", "lint", "alerts", SECRETS];
 pub(crate) const SECRETS: &str = "secrets";
 
 fn lint(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    let mut gates = verify::lints(run.root);
+    let mut gates = verify::lints();
     gates.push(("client", verify::npm_check(dist::CLIENT)));
     gates.push(("dashboard", verify::npm_check(dist::DASHBOARD)));
     let judged = gates.into_iter().map(|(name, mut gate)| {

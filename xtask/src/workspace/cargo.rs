@@ -8,13 +8,13 @@ use anyhow::{Result, ensure};
 
 use crate::workspace::tree;
 
-/// One set of features for everything that is built, with whatever profile.
-pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
+/// One set of features for everything that is built, with whatever profile. No test needs the benchmarks.
+pub(crate) const WHOLE: [&str; 4] = ["--workspace", "--exclude", "lockhouse-bench", "--all-features"];
 
 /// The profile, and the folder of its programs: one, too, so that CI builds once.
 pub(crate) const PROFILE: &str = "checks";
 
-pub(crate) const BUILD: [&str; 4] = ["--profile", PROFILE, WHOLE[0], WHOLE[1]];
+pub(crate) const BUILD: [&str; 6] = ["--profile", PROFILE, WHOLE[0], WHOLE[1], WHOLE[2], WHOLE[3]];
 
 /// Builds a program of the workspace and returns its path. The compiler's messages go to our own output.
 ///
