@@ -83,9 +83,9 @@ fn judge(root: &Path, mut gate: Gate) -> Result<bool> {
 /// Format, lints and documentation of the Rust side, by name.
 pub(crate) fn lints() -> Vec<(&'static str, Command)> {
     let format = ["fmt", "--all", "--check"];
-    // The documentation needs the same packages, the benchmarks too, so that what is checked of their
-    // dependencies serves both. `--all-targets` would take libraries for tests that have none, such as the one
-    // of the interleavings.
+    // The documentation needs the same packages, with the benchmarks, so that what is checked of their
+    // dependencies serves both. `--all-targets` would take libraries for tests that have none, such as the
+    // one of the interleavings.
     let lint = [
         "clippy",
         "--quiet",
