@@ -11,6 +11,14 @@ use crate::rings::dist;
 use crate::workspace::cargo::PROFILE;
 use crate::workspace::tree;
 
+/// What cargo reads beside the settings of the project for builds in the copy. Nearly every bug is one of
+/// these packages or below them, and shows early: to optimize them would take longer than the rest.
+const SETTINGS: &str = "\
+[profile.checks.package]
+lockhouse.opt-level = 0
+proofs.opt-level = 0
+";
+
 pub(crate) struct Copy {
     /// The project itself; only read.
     pub(crate) root: PathBuf,
@@ -30,6 +38,9 @@ impl Copy {
             fs::create_dir_all(&tree)?;
             seed(&tree::target(root).join(PROFILE), &target.join(PROFILE))?;
         }
+        let settings = root.join("target/mutants/.cargo");
+        fs::create_dir_all(&settings)?;
+        fs::write(settings.join("config.toml"), SETTINGS)?;
         let copy = Copy { root: root.to_path_buf(), tree, target, is_for_many };
         copy.link_packages()?;
         Ok(copy)
