@@ -167,8 +167,7 @@ impl Drop for Server {
 }
 
 /// Makes the files of a cluster in the folder `data`. The first cluster of a process is a copy of one that
-/// all tests share, which takes a sixth of the time. Every other one gets an identity of its own. The files
-/// of the log of writes are small, as each is filled with zeros at the start of its use.
+/// all tests share, which takes a sixth of the time. Every other one gets an identity of its own.
 fn initialize(folder: &Path, account: Option<&Account>) {
     static CLUSTERS: AtomicU32 = AtomicU32::new(0);
     let (data, shared) = (folder.join("data"), shared_cluster());
@@ -177,8 +176,7 @@ fn initialize(folder: &Path, account: Option<&Account>) {
         return copy(&shared, &data);
     }
     let mut initdb = command("initdb", account);
-    initdb.args(["--username=postgres", "--auth=trust", "--locale=C", "--encoding=UTF8", "--no-sync"]);
-    initdb.args(["--wal-segsize=1", "-D"]);
+    initdb.args(["--username=postgres", "--auth=trust", "--locale=C", "--encoding=UTF8", "--no-sync", "-D"]);
     done(initdb.arg(&data).current_dir(folder));
     if is_first {
         let new = shared.with_extension(std::process::id().to_string());
